@@ -17,7 +17,7 @@ type draft struct {
 	secrets                   bool // whether documents of the kind Secret are allowed
 	examine                   func(*Resource) []schema.Problem
 	kindName, namespace, name string
-	resourceVersion           string
+	resourceVersion, uid      string
 	violations                []Violation
 }
 
@@ -71,7 +71,7 @@ func (d *draft) read() *Document {
 	if r.Kind == nil || r.Name == "" {
 		return nil
 	}
-	return &Document{Resource: r, Spec: spec, ResourceVersion: d.resourceVersion}
+	return &Document{Resource: r, Spec: spec, ResourceVersion: d.resourceVersion, UID: d.uid}
 }
 
 // readKind finds the kind. It is nil if the document does not name one, or names an unknown one.
@@ -166,6 +166,7 @@ func (d *draft) readMetadata(kind *Kind, tree any) *Resource {
 	if version, given := parts["resourceVersion"]; given && version != nil {
 		d.resourceVersion = fmt.Sprint(version)
 	}
+	d.uid, _ = parts["uid"].(string)
 	for _, name := range ignoredMetadata {
 		delete(parts, name)
 	}

@@ -16,6 +16,8 @@ type Writer struct {
 	// Status is a resource's status, a JSON value; nil for none. Nobody reads it back: parsing
 	// leaves it out.
 	Status func(*Resource) json.RawMessage
+	// Version is a resource's metadata.resourceVersion, "" for none; a nil Version gives none to any.
+	Version func(*Resource) string
 }
 
 // plain writes resources alone.
@@ -122,6 +124,7 @@ type documentMetadata struct {
 	Labels            map[string]string `json:"labels,omitempty"`
 	Annotations       map[string]string `json:"annotations,omitempty"`
 	CreationTimestamp string            `json:"creationTimestamp,omitempty"`
+	ResourceVersion   string            `json:"resourceVersion,omitempty"`
 }
 
 func (w Writer) document(r *Resource) (document, error) {
@@ -134,6 +137,9 @@ func (w Writer) document(r *Resource) (document, error) {
 	}, spec, w.Status(r)}
 	if !r.CreateTime.IsZero() {
 		d.Metadata.CreationTimestamp = r.CreateTime.UTC().Format(time.RFC3339Nano)
+	}
+	if w.Version != nil {
+		d.Metadata.ResourceVersion = w.Version(r)
 	}
 	return d, nil
 }

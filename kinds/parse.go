@@ -22,6 +22,10 @@ type Document struct {
 	// ResourceVersion is the metadata's resourceVersion as written. Only the caller interprets it.
 	ResourceVersion string
 
+	// UID is the metadata's uid. A mesh gives none: a document that has one is of a cluster, and so is its
+	// ResourceVersion.
+	UID string
+
 	File        string
 	Index, Line int // counted from 1; the items of a List have the index of the List
 }

@@ -73,7 +73,7 @@ func (d *draft) readSecret(r *Resource, parts map[string]any) *Document {
 		return nil
 	}
 	r.Spec = SpecOf(secret)
-	return &Document{Resource: r, Spec: SecretJSON(secret), ResourceVersion: d.resourceVersion}
+	return &Document{Resource: r, Spec: SecretJSON(secret), ResourceVersion: d.resourceVersion, UID: d.uid}
 }
 
 // CheckSecret returns what is wrong with a secret. Violations never repeat its values.

@@ -24,6 +24,7 @@ var declared = map[string]rule{
 	"/pgmesh.admin.v1.AdminService/SetDefaultDeny":                      unlimited(caller.Write),
 	"/pgmesh.admin.v1.AdminService/Status":                              openTo(known),
 	"/pgmesh.admin.v1.AdminService/Watch":                               narrowed(caller.Read),
+	"/pgmesh.admin.v1.AdminService/WhoAmI":                              openTo(known),
 	"/pgmesh.admin.v1.BlockerService/EndBlocker":                        unlimited(caller.Admin),
 	"/pgmesh.admin.v1.BlockerService/ListBlockers":                      unlimited(caller.Admin),
 	"/pgmesh.admin.v1.JoinTokenService/CreateJoinToken":                 narrowed(caller.Write),

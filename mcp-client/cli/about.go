@@ -79,11 +79,16 @@ func (p program) printKindsTree() error {
 func versionCommand(s *session.Session) *cobra.Command {
 	p := program{s}
 	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version of this program",
-		Example: "  mcp-client version",
-		Args:    cobra.NoArgs,
+		Use:   "version",
+		Short: "Print the version of this program",
+		Long:  `Print the version of this program. -o json has the commit that it was built from, too.`,
+		Example: `  mcp-client version
+  mcp-client version -o json`,
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if p.Output.IsTree() {
+				return p.PrintTree(version.OfBuild())
+			}
 			_, err := fmt.Fprintln(p.Out, "mcp-client", version.Of())
 			return err
 		},

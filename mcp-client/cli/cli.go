@@ -86,16 +86,16 @@ func addCommands(root *cobra.Command, p *session.Session) {
 		}
 		root.AddCommand(commands...)
 	}
-	group("Read any MCP server:", resources.Get(p), resources.Describe(p), resources.Services(p), resources.Watch(p), compare.Diff(p), compare.Compare(p),
+	group("Read any MCP server:", resources.Get(p), resources.Describe(p), resources.Services(p), resources.Namespaces(p), resources.Watch(p), compare.Diff(p), compare.Compare(p),
 		snapshots.Command(p), server.Status(p), server.Bench(p))
-	group("Ask a pgmesh server:", problems.Command(p), history.History(p), history.Blame(p), resources.Export(p), proxies.Status(p), rollout.Command(p), server.Blockers(p))
+	group("Ask a pgmesh server:", problems.Command(p), history.History(p), history.Blame(p), resources.Export(p), proxies.Status(p), rollout.Command(p), resources.Wait(p), identity.WhoAmI(p), identity.Auth(p), server.Blockers(p))
 	group("Ask discovery:", proxies.Config(p))
-	group("Change a mesh:", resources.Apply(p), resources.Edit(p), resources.Delete(p), resources.Import(p), history.Restore(p), history.Revert(p),
+	group("Change a mesh:", resources.Apply(p), resources.Create(p), resources.Replace(p), resources.Patch(p), resources.Label(p), resources.Annotate(p), resources.Edit(p), resources.Delete(p), resources.Import(p), history.Restore(p), history.Revert(p),
 		history.Confirm(p), secrets.Command(p), tenancy.DefaultDeny(p))
 	group("Decide who belongs to a mesh:", identity.Token(p), identity.Identity(p), identity.Machines(p), identity.Authority(p), identity.Trust(p), identity.Issuer(p),
 		tenancy.Hosts(p), tenancy.Quota(p))
 	const own = "This program:"
-	group(own, resources.Validate(p), resources.Convert(p), contextCommand(p), kindsCommand(p), versionCommand(p))
+	group(own, resources.Validate(p), resources.Convert(p), contextCommand(p), kindsCommand(p), resources.Explain(p), versionCommand(p))
 	root.AddCommand(referenceCommand(p), manual.Command(version.Of))
 	root.SetHelpCommandGroupID(own)
 	root.SetCompletionCommandGroupID(own)

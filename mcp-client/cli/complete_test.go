@@ -19,7 +19,8 @@ func TestCompletesKindsAndLiveNames(t *testing.T) {
 		"reviews\n:4\n":                                      {"delete", "-n", "prod", "vs", "rev"},
 		"vs/ratings\nvs/reviews\n:4\n":                       {"get", "vs/"},
 		"dr/reviews\n:4\n":                                   {"get", "vs/reviews", "dr/"},
-		"table\nwide\nyaml\njson\nname\njsonpath=\ncustom-columns=\n:6\n": {"get", "-o", ""},
+		"table\nwide\nyaml\njson\nname\njsonpath=\ncustom-columns=\ngo-template=\n:6\n": {"get", "-o", ""},
+		"default\nprod\n:4\n":       {"get", "vs", "-n", ""},
 		"httproutes\n:4\n":          {"watch", "dr", "httpr"},
 		"auto\nalways\nnever\n:4\n": {"get", "--color", ""},
 		":1\n":                      {"get", "nothing/"},
@@ -37,6 +38,7 @@ func TestKindsAndVersion(t *testing.T) {
 	require.Contains(t, clitest.Run(t.Context(), "", nil, "kinds", "-o", "json").Out, `"shortNames"`)
 	require.Contains(t, clitest.Run(t.Context(), "", nil, "kinds", "-o", "name").Out, "gateways.gateway.networking.k8s.io\n")
 	require.Regexp(t, `^mcp-client \S+ go1\.`, clitest.Run(t.Context(), "", nil, "version").Out)
+	require.Regexp(t, `^\{\n  "version": "[^"]+",\n(  "commit": "[0-9a-f]+",\n(  "modified": true,\n)?)?  "go": "go1\.`, clitest.Run(t.Context(), "", nil, "version", "-o", "json").Out)
 	help := clitest.Run(t.Context(), "", nil, "--help")
 	require.Zero(t, help.Code)
 	require.Contains(t, help.Out, "3    refused")

@@ -123,6 +123,7 @@ func newShell(t *testing.T) *shell {
 		"reviews.yaml": clitest.VirtualService("default", "reviews", "v1"), "mesh/entry.yaml": reviewsEntry, "mesh/deep/ratings.yaml": clitest.VirtualService("default", "ratings", "v2"),
 		"shop/cart.yaml": clitest.VirtualService("shop", "cart", "v1.default.svc.cluster.local"),
 		"edge.yaml":      edgeGateway,
+		"new.yaml":       clitest.VirtualService("shop", "new", "v1.default.svc.cluster.local"),
 		"nginx.conf":     "server { listen 80; location / { proxy_pass http://10.0.0.5:8080; proxy_set_header Host $host; } }\n",
 		"partner.pem":    string(authority.PEM),
 		"shop.pem":       string(pair.Cert), "shop.key": string(pair.Key), "clients.pem": string(authority.PEM),

@@ -2,11 +2,13 @@ package cli_test
 
 import (
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 )
 
 func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
@@ -14,7 +16,7 @@ func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
 	for says, args := range map[string][]string{
 		`unknown command "gett" (did you mean "get"?) (see mcp-client --help)`:                                            {"gett", "vs"},
 		`unknown command "nonsense" (see mcp-client --help)`:                                                              {"nonsense"},
-		`"a.yaml" is not expected: write mcp-client apply -f (FILE | FOLDER | -) (see mcp-client apply --help)`:           {"apply", "a.yaml"},
+		`"a.yaml" is not expected: write mcp-client version (see mcp-client version --help)`:                              {"version", "a.yaml"},
 		`accepts 1 arg(s), received 0: write mcp-client revert REVISION (see mcp-client revert --help)`:                   {"revert"},
 		`accepts 1 arg(s), received 0: write mcp-client trust add TRUST-DOMAIN --roots FILE`:                              {"trust", "add"},
 		`requires at least 1 arg(s), only received 0: write mcp-client validate PATH... (see mcp-client validate --help)`: {"validate"},
@@ -24,6 +26,28 @@ func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
 		r := clitest.Run(t.Context(), "", nil, args...)
 		require.Equal(t, 2, r.Code, args)
 		require.Contains(t, r.Err, "error: "+says)
+	}
+}
+
+func TestWordsOfOtherProgramsAreAnsweredWithOurs(t *testing.T) {
+	t.Parallel()
+	for says, args := range map[string][]string{
+		`unknown command "api-resources" (here it is mcp-client kinds) (see mcp-client --help)`:            {"api-resources"},
+		`unknown command "undo" (here it is mcp-client revert) (see mcp-client rollout --help)`:            {"rollout", "undo"},
+		`unknown command "precheck" (here it is mcp-client problems) (see mcp-client --help)`:              {"precheck"},
+		`unknown command "inspect" (here it is mcp-client describe) (see mcp-client --help)`:               {"inspect", "dataplanes"},
+		`unknown command "logs" (Logs are of the programs on each machine: journalctl -u mesh-agent) (see`: {"logs", "x"},
+	} {
+		r := clitest.Run(t.Context(), "", nil, args...)
+		require.Equal(t, 2, r.Code, args)
+		require.Contains(t, r.Err, "error: "+says)
+	}
+	for word, here := range arguments.Meant() {
+		help := clitest.Run(t.Context(), "", nil, append(strings.Fields(here), "--help")...)
+		require.Zero(t, help.Code, word)
+		require.Contains(t, help.Out, "mcp-client "+strings.Fields(here)[0], "%s is said to be %s", word, here)
+		r := clitest.Run(t.Context(), "", nil, strings.Fields(word)...)
+		require.Contains(t, r.Err, "here it is mcp-client "+here, "%s is a command by now", word)
 	}
 }
 

@@ -21,6 +21,8 @@ type Reference struct {
 	Path string
 	// Name is the full name: a host, a host and its subset, or "namespace/name".
 	Name string
+	// Kind is the kind that the name is of; nil for hosts and subsets.
+	Kind *kinds.Kind
 	// To lists the resources with that name: none, one, or several that define one host.
 	To []kinds.Key
 	// BuiltIn tells that what has the name is there without a resource.
@@ -110,7 +112,7 @@ func (b *builder) own(k kinds.Key, n name) {
 func (b *builder) index() *Index {
 	ix := &Index{from: map[kinds.Key][]int{}, to: map[kinds.Key][]int{}}
 	for _, m := range b.mentions {
-		r := Reference{From: m.from, Path: m.path, Name: m.name.value, To: b.resolve(m), BuiltIn: m.name.isBuiltIn()}
+		r := Reference{From: m.from, Path: m.path, Name: m.name.value, Kind: m.name.kind, To: b.resolve(m), BuiltIn: m.name.isBuiltIn()}
 		number := len(ix.references)
 		ix.references = append(ix.references, r)
 		ix.from[m.from] = append(ix.from[m.from], number)

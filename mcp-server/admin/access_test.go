@@ -107,6 +107,7 @@ func TestEveryCallChecksTheCallersScopes(t *testing.T) {
 		"confirmations": {codes.PermissionDenied, codes.OK, func(ctx context.Context) error {
 			return stream(b.admin.Confirmations(ctx, &adminv1.ConfirmationsRequest{}))
 		}},
+		"whoami": {codes.OK, codes.OK, func(ctx context.Context) error { return stream(b.admin.WhoAmI(ctx, &adminv1.WhoAmIRequest{})) }},
 		"status": {codes.OK, codes.OK, func(ctx context.Context) error { return stream(b.admin.Status(ctx, &adminv1.StatusRequest{})) }},
 		"apply": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
 			return stream(b.admin.Apply(ctx, &adminv1.ApplyRequest{Documents: []*adminv1.Document{in("mine", "x"), in("theirs", "x")}}))

@@ -2,16 +2,21 @@ package arguments
 
 import (
 	"fmt"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
 
 // Family makes a command with subcommands. Without arguments it prints its help; an unknown
-// subcommand is an error.
+// subcommand is an error, which says what was probably meant.
 func Family(cmd *cobra.Command, members ...*cobra.Command) *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
+		}
+		if says := meantBy(cmd, args[0]); says != "" {
+			return fmt.Errorf("unknown command %q (%s)", args[0], says)
 		}
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			return fmt.Errorf("unknown command %q (did you mean %q?)", args[0], near[0])
@@ -22,4 +27,25 @@ func Family(cmd *cobra.Command, members ...*cobra.Command) *cobra.Command {
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(members...)
 	return cmd
+}
+
+// meantBy says what a word of another program is here, "" if it is not known.
+func meantBy(cmd *cobra.Command, word string) string {
+	root := cmd.Root().Name()
+	here := meant[strings.TrimSpace(strings.TrimPrefix(cmd.CommandPath(), root)+" "+word)]
+	if here == "" || unicode.IsUpper([]rune(here)[0]) {
+		return here
+	}
+	return "here it is " + root + " " + here
+}
+
+// Meant returns the commands that words of other programs are said to be.
+func Meant() map[string]string {
+	commands := map[string]string{}
+	for word, here := range meant {
+		if !unicode.IsUpper([]rune(here)[0]) {
+			commands[word] = here
+		}
+	}
+	return commands
 }

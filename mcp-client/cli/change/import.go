@@ -74,7 +74,7 @@ type importSender struct {
 }
 
 func (s *importSender) document(d *kinds.Document) error {
-	sent, err := sentDocument(d)
+	sent, err := sentDocument(d, "")
 	if err != nil {
 		return err
 	}

@@ -11,12 +11,12 @@ import (
 )
 
 // Apply applies documents as one revision, prints what came of it, and waits for proxies if that is
-// wanted. It fails if a resource in
-// expected has another revision by now.
+// wanted. It fails if a resource in expected has another revision by now, or one whose document says
+// which it is of.
 func Apply(ctx context.Context, s *session.Session, documents []*kinds.Document, o Options, expected ...*adminv1.ExpectedRevision) error {
-	req := &adminv1.ApplyRequest{Message: o.Message, DryRun: o.DryRun, Author: Author(), Expected: expected, ConfirmWithin: o.Confirmation()}
+	req := &adminv1.ApplyRequest{Message: o.Message, DryRun: o.DryRun, Author: Author(), Expected: expected, ConfirmWithin: o.Confirmation(), ExpectResourceVersions: true}
 	for _, d := range documents {
-		sent, err := sentDocument(d)
+		sent, err := sentDocument(d, versionOf(d))
 		if err != nil {
 			return err
 		}
@@ -34,21 +34,32 @@ type metadata struct {
 	Namespace   string            `json:"namespace,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	Version     string            `json:"resourceVersion,omitempty"`
+}
+
+// versionOf returns the revision that a document was made from, "" if it does not say or that is no
+// revision of ours: an object of a cluster has a version of that cluster, and secrets are not read
+// from here.
+func versionOf(d *kinds.Document) string {
+	if d.UID != "" || d.Resource.Kind == kinds.Secret {
+		return ""
+	}
+	return d.ResourceVersion
 }
 
 // sentDocument encodes the parsed document on one line. So the server sees the default namespace,
-// and reports problems at the document's first line.
-func sentDocument(d *kinds.Document) (*adminv1.Document, error) {
+// and reports problems at the document's first line. version is the revision that the resource has to be at, "" for any.
+func sentDocument(d *kinds.Document, version string) (*adminv1.Document, error) {
 	r := d.Resource
 	if r.Kind == kinds.Secret {
-		return sentSecret(d, metadata{r.Name, r.Namespace, r.Labels, nil})
+		return sentSecret(d, metadata{r.Name, r.Namespace, r.Labels, nil, ""})
 	}
 	content, err := json.Marshal(struct {
 		APIVersion string          `json:"apiVersion"`
 		Kind       string          `json:"kind"`
 		Metadata   metadata        `json:"metadata"`
 		Spec       json.RawMessage `json:"spec"`
-	}{r.Kind.APIVersion(), r.Kind.Name, metadata{r.Name, r.Namespace, r.Labels, r.Annotations}, d.Spec})
+	}{r.Kind.APIVersion(), r.Kind.Name, metadata{r.Name, r.Namespace, r.Labels, r.Annotations, version}, d.Spec})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", r.Key(), err)
 	}

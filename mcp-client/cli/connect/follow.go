@@ -30,7 +30,7 @@ func (s *Server) Read(ctx context.Context, ks []*kinds.Kind, on *Events) (*State
 	if !errors.Is(err, ErrEnough) {
 		return nil, err
 	}
-	read.sort()
+	read.Sort()
 	return read, nil
 }
 

@@ -33,10 +33,14 @@ func violationsOf(r *adminv1.Refusal) kinds.Errors {
 
 func conflictOf(sent *adminv1.Conflicts) *failure.Conflict {
 	var lines []string
+	advice := ""
 	for _, c := range sent.GetConflicts() {
 		lines = append(lines, conflictText(c))
+		if c.GetExpected() > 0 {
+			advice = "the object has been modified: get it again, and make your change to that; "
+		}
 	}
-	return &failure.Conflict{Text: strings.Join(lines, "; ") + "; nothing was changed"}
+	return &failure.Conflict{Text: strings.Join(lines, "; ") + "; " + advice + "nothing was changed"}
 }
 
 func conflictText(c *adminv1.RevisionConflict) string {
@@ -48,10 +52,11 @@ func conflictText(c *adminv1.RevisionConflict) string {
 		return title + " does not exist any more"
 	case c.GetAbsent():
 		done = "deleted"
-	case c.GetExpected() == 0:
-		done = "made"
 	}
 	text := fmt.Sprintf("%s was %s in revision %d", title, done, c.GetRevision())
+	if c.GetExpected() == 0 {
+		text = fmt.Sprintf("%s already exists, since revision %d", title, c.GetRevision())
+	}
 	if c.GetAuthor() != "" {
 		text += " by " + words.MadeBy(c.GetAuthor(), c.GetApplication())
 	}

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,7 +17,8 @@ type State struct {
 	Versions  map[kinds.Key]string
 }
 
-func (s *State) sort() {
+// Sort puts the resources into print order.
+func (s *State) Sort() {
 	slices.SortFunc(s.Resources, func(a, b *kinds.Resource) int { return CompareKeys(a.Key(), b.Key()) })
 }
 
@@ -46,6 +48,17 @@ func (s *State) ByKey() map[kinds.Key]*kinds.Resource {
 	return byKey
 }
 
+// Namespaces returns the namespaces that have resources, in the order of their names.
+func (s *State) Namespaces() []string {
+	has := map[string]bool{}
+	for _, r := range s.Resources {
+		if r.Namespace != "" {
+			has[r.Namespace] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(has))
+}
+
 // Narrow removes what is of other kinds or, if any is named, of other namespaces.
 func (s *State) Narrow(ks []*kinds.Kind, namespaces []string) {
 	s.Resources = slices.DeleteFunc(s.Resources, func(r *kinds.Resource) bool {
@@ -60,7 +73,7 @@ func FromSnapshot(h snapshot.Header, entries []snapshot.Entry) *State {
 		s.Resources = append(s.Resources, e.Resource)
 		s.Versions[e.Resource.Key()] = e.Version
 	}
-	s.sort()
+	s.Sort()
 	return s
 }
 

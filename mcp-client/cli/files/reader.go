@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -31,9 +32,16 @@ const maxMistakes = 1000
 // File reads a file, and passes on its resources for as long as nothing is wrong.
 func (r *Reader) File(file string, send func(*kinds.Document) error) error {
 	in := r.In
-	if file == Stdin {
+	switch {
+	case file == Stdin:
 		file = "standard input"
-	} else {
+	case isURL(file):
+		data, err := download(file)
+		if err != nil {
+			return err
+		}
+		in = bytes.NewReader(data)
+	default:
 		opened, err := os.Open(file)
 		if err != nil {
 			return err
@@ -91,10 +99,18 @@ func (r *Reader) RefuseDuplicate(seen map[kinds.Key]*kinds.Document, d *kinds.Do
 		seen[key] = &kinds.Document{File: d.File, Index: d.Index, Line: d.Line}
 		return
 	}
-	r.wrong = append(r.wrong, kinds.Violation{
+	r.wrong = append(r.wrong, duplicate(first, d))
+}
+
+// duplicate is a resource that another file has, too. The files of a folder may be alternatives, as
+// those of examples are.
+func duplicate(first, d *kinds.Document) kinds.Violation {
+	key := d.Resource.Key()
+	return kinds.Violation{
 		File: d.File, Document: d.Index, Line: d.Line, Kind: key.Kind.Name, Namespace: key.Namespace, Name: key.Name, Path: "metadata.name",
-		Reason: fmt.Sprintf("duplicate of %s, document %d, line %d", first.File, first.Index, first.Line), Hint: "name each resource once",
-	})
+		Reason: fmt.Sprintf("duplicate of %s, document %d, line %d", first.File, first.Index, first.Line),
+		Hint:   "name each resource once; if the files are alternatives, name the one that you choose, such as " + d.File,
+	}
 }
 
 // NoteUnsupported collects fields that discovery does not act on, which are no mistakes.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/envoy"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 )
 
@@ -23,13 +24,32 @@ type Sources struct {
 	Paths     []string
 	Recursive bool
 
-	more []string // further suffixes of the files to read from folders
+	kustomization string // a folder that has to be built before there are resources
+
+	repeat bool     // a resource may be in several files
+	more   []string // further suffixes of the files to read from folders
 }
 
 // DeclareFlags declares --filename and --recursive.
 func (s *Sources) DeclareFlags(cmd *cobra.Command, verb string) {
-	cmd.Flags().StringArrayVarP(&s.Paths, "filename", "f", nil, "a file or folder with what to "+verb+", or - for standard input; may be given more than once")
+	cmd.Flags().StringArrayVarP(&s.Paths, "filename", "f", nil, "a file, folder or URL with what to "+verb+", or - for standard input; may be given more than once")
 	cmd.Flags().BoolVarP(&s.Recursive, "recursive", "R", false, "look for files in the folders of folders too")
+}
+
+// DeclareKustomize declares --kustomize, which tells those who know it from kubectl what to run.
+func (s *Sources) DeclareKustomize(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&s.kustomization, "kustomize", "k", "", "a folder with a kustomization, which is built by kustomize, not by this program: it says what to run")
+}
+
+// Check fails if there is nothing to read, or what this program does not build.
+func (s *Sources) Check(verb string) error {
+	switch {
+	case s.kustomization != "":
+		return fmt.Errorf("kustomizations are built by kustomize: kustomize build %s | mcp-client %s -f -", s.kustomization, verb)
+	case len(s.Paths) == 0:
+		return errors.New("name what to " + verb + " with -f")
+	}
+	return nil
 }
 
 // suffixes of the files to read from folders. Files named directly may have any name.
@@ -53,7 +73,7 @@ func (s *Sources) Files() ([]string, error) {
 }
 
 func (s *Sources) filesAt(path string) ([]string, error) {
-	if path == Stdin {
+	if path == Stdin || isURL(path) {
 		return []string{path}, nil
 	}
 	info, err := os.Stat(path)
@@ -95,6 +115,18 @@ func (s *Sources) ReadWithSecrets(in io.Reader, defaultNamespace string) ([]*kin
 	return s.readAs(kinds.Parser{DefaultNamespace: defaultNamespace, Secrets: true, Examine: envoy.Examine}, in)
 }
 
+// Names reads which resources are in the files, each once, secrets too.
+func (s *Sources) Names(in io.Reader, defaultNamespace string) ([]kinds.Key, error) {
+	with := *s
+	with.repeat = true
+	documents, err := with.ReadWithSecrets(in, defaultNamespace)
+	var keys []kinds.Key
+	for _, d := range documents {
+		keys = append(keys, d.Resource.Key())
+	}
+	return arguments.Distinct(keys), err
+}
+
 func (s *Sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, error) {
 	files, err := s.Files()
 	if err != nil {
@@ -102,6 +134,7 @@ func (s *Sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, 
 	}
 	var documents []*kinds.Document
 	var violations kinds.Errors
+	seen := map[kinds.Key]*kinds.Document{}
 	for _, file := range files {
 		found, err := parseFile(file, in, parser)
 		var wrong kinds.Errors
@@ -109,6 +142,13 @@ func (s *Sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, 
 			return nil, err
 		}
 		documents, violations = append(documents, found...), append(violations, wrong...)
+		for _, d := range found {
+			if first, twice := seen[d.Resource.Key()]; twice && !s.repeat {
+				violations = append(violations, duplicate(first, d))
+				continue
+			}
+			seen[d.Resource.Key()] = d
+		}
 	}
 	if len(violations) > 0 {
 		return nil, &failure.Refused{Violations: violations}
@@ -132,6 +172,10 @@ func readFile(file string, in io.Reader) (name string, data []byte, err error) {
 	if file == Stdin {
 		data, err = io.ReadAll(in)
 		return "standard input", data, err
+	}
+	if isURL(file) {
+		data, err = download(file)
+		return file, data, err
 	}
 	data, err = os.ReadFile(file)
 	return file, data, err

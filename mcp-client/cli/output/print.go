@@ -18,8 +18,10 @@ type Printer struct {
 	Out, Err io.Writer
 
 	Output Choice
-	colors colors
-	getenv func(string) string
+	// NoHeaders leaves out the titles of columns, and Labels adds a column with labels.
+	NoHeaders, Labels bool
+	colors            colors
+	getenv            func(string) string
 }
 
 // NewPrinter returns a printer to these files. getenv reads what the environment says of colours.
@@ -44,7 +46,7 @@ func (p *Printer) PrintResources(resources []*kinds.Resource, named bool, status
 	switch p.Output.Format {
 	case YAML:
 		return p.PrintExactly(statuses.writer().YAML(resources...))
-	case JSON, JSONPath, CustomColumns:
+	case JSON, JSONPath, CustomColumns, GoTemplate:
 		return p.printResourceTree(resources, named, statuses.writer())
 	case Name:
 		for _, r := range resources {
@@ -53,7 +55,7 @@ func (p *Printer) PrintResources(resources []*kinds.Resource, named bool, status
 			}
 		}
 		return nil
-	case Table, Wide:
+	case Table, Wide, SARIF, GitHub:
 	}
 	return p.printTables(resources, statuses)
 }
@@ -71,6 +73,8 @@ func (p *Printer) printResourceTree(resources []*kinds.Resource, named bool, w k
 		return p.PrintPath(text)
 	case p.Output.Format == CustomColumns:
 		return p.printCustomColumns(text)
+	case p.Output.Format == GoTemplate:
+		return p.printTemplate(text)
 	}
 	_, err = p.Out.Write(text)
 	return err

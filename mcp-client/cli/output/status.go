@@ -18,6 +18,8 @@ type Status struct {
 	ObservedRevision int64       `json:"observedRevision"`
 	Conditions       []Condition `json:"conditions"`
 	Proxies          Counts      `json:"proxies"`
+	// Version is the resource's resourceVersion, "" if it is not known.
+	Version string `json:"-"`
 	// Own is the status of a resource of the Gateway API in that API's own shape; nil if it is not known.
 	// Its conditions stand in place of ours.
 	Own map[string]any `json:"-"`
@@ -73,7 +75,7 @@ func StyleOf(status string) terminal.Style {
 	return map[string]terminal.Style{"True": terminal.Green, "False": terminal.Yellow}[status]
 }
 
-// writer writes resources with their statuses.
+// writer writes resources with their statuses and versions.
 func (all Statuses) writer() kinds.Writer {
 	return kinds.Writer{Status: func(r *kinds.Resource) json.RawMessage {
 		status := all[r.Key()]
@@ -85,6 +87,11 @@ func (all Statuses) writer() kinds.Writer {
 			panic(err) // only strings, numbers, times, and what was read as JSON
 		}
 		return text
+	}, Version: func(r *kinds.Resource) string {
+		if status := all[r.Key()]; status != nil {
+			return status.Version
+		}
+		return ""
 	}}
 }
 

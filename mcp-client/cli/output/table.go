@@ -50,7 +50,13 @@ func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qual
 	if origins {
 		header = append(header, "ORIGIN")
 	}
-	w.Row(append(append(header, statuses.columns()...), "AGE")...)
+	header = append(append(header, statuses.columns()...), "AGE")
+	if p.Labels {
+		header = append(header, "LABELS")
+	}
+	if !p.NoHeaders {
+		w.Row(header...)
+	}
 	for _, r := range resources {
 		cells, err := cellsOf(r, shown, wide)
 		if err != nil {
@@ -67,9 +73,25 @@ func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qual
 		if kind.Namespaced {
 			row = append([]string{r.Namespace}, row...)
 		}
-		w.Row(append(append(row, p.statusCells(statuses, r.Key())...), words.Age(r.CreateTime))...)
+		row = append(append(row, p.statusCells(statuses, r.Key())...), words.Age(r.CreateTime))
+		if p.Labels {
+			row = append(row, labelsText(r.Labels))
+		}
+		w.Row(row...)
 	}
 	return w.Flush()
+}
+
+// labelsText lists labels as selectors write them.
+func labelsText(labels map[string]string) string {
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		pairs = append(pairs, key+"="+labels[key])
+	}
+	if len(pairs) == 0 {
+		return "<none>" // like kubectl
+	}
+	return strings.Join(pairs, ",")
 }
 
 // column shows part of a kind's spec in tables: the values at a path of JSON names. A list stands

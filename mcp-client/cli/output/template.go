@@ -44,6 +44,38 @@ func evaluate(path string, tree any) (text []byte, err error) {
 	return b.Bytes(), nil
 }
 
+// Path is a template of jsonpath that finds values in resources.
+type Path string
+
+// ParsePath reads a path, with or without braces.
+func ParsePath(text string) (Path, error) {
+	path, err := parsePath(text)
+	return Path(path), err
+}
+
+// In returns what the path finds in JSON, "" for nothing.
+func (p Path) In(text []byte) (string, error) {
+	tree, err := treeOf(text)
+	if err != nil {
+		return "", err
+	}
+	found, err := evaluate(string(p), tree)
+	return string(found), err
+}
+
+// printTemplate prints what the template of go-template makes of an answer, which is JSON.
+func (p *Printer) printTemplate(text []byte) error {
+	tree, err := treeOf(text)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := p.Output.template.Execute(&b, tree); err != nil {
+		return fmt.Errorf("the template: %w", err)
+	}
+	return p.PrintExactly(b.Bytes(), nil)
+}
+
 // PrintPath prints what the template of jsonpath picks from an answer, which is JSON.
 func (p *Printer) PrintPath(text []byte) error {
 	tree, err := treeOf(text)
@@ -116,7 +148,9 @@ func (p *Printer) printCustomColumns(text []byte) error {
 	for _, c := range p.Output.columns {
 		titles = append(titles, c.title)
 	}
-	w.Row(titles...)
+	if !p.NoHeaders {
+		w.Row(titles...)
+	}
 	for _, item := range itemsOf(tree) {
 		var cells []string
 		for _, c := range p.Output.columns {

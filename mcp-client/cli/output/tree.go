@@ -24,7 +24,9 @@ func (p *Printer) PrintTree(v any) error {
 		return p.PrintPath(text)
 	case CustomColumns:
 		return p.printCustomColumns(text)
-	case Table, Wide, Name, JSON:
+	case GoTemplate:
+		return p.printTemplate(text)
+	case Table, Wide, Name, JSON, SARIF, GitHub:
 	}
 	_, err = p.Out.Write(text)
 	return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -28,6 +29,18 @@ type Problem struct {
 	Path     string `json:"path,omitempty"`
 	Message  string `json:"message"`
 	Hint     string `json:"hint,omitempty"`
+	// File and Line are where the resource begins, if it was read from a file.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+}
+
+// resource names what a problem is about, with the place if it is in a file.
+func (p Problem) resource() string {
+	text := fmt.Sprintf("%s %s/%s", p.Kind, p.Space, p.Name)
+	if p.File != "" {
+		text = fmt.Sprintf("%s:%d: %s", p.File, max(p.Line, 1), text)
+	}
+	return text
 }
 
 // String formats a problem for a warning.
@@ -49,8 +62,8 @@ func Of(sent []*adminv1.Problem) []Problem {
 	for i, s := range sent {
 		r := s.GetResource()
 		read[i] = Problem{
-			s.GetSeverity(), s.GetCode(), r.GetGroup(), r.GetKind(), r.GetNamespace(), r.GetName(),
-			s.GetPath(), s.GetMessage(), s.GetHint(),
+			Severity: s.GetSeverity(), Code: s.GetCode(), Group: r.GetGroup(), Kind: r.GetKind(), Space: r.GetNamespace(), Name: r.GetName(),
+			Path: s.GetPath(), Message: s.GetMessage(), Hint: s.GetHint(),
 		}
 	}
 	return read
@@ -89,18 +102,33 @@ var errProblems = errors.New("there are problems of severity error")
 // Command returns the command problems.
 func Command(s *session.Session) *cobra.Command {
 	p := program{s}
-	return &cobra.Command{
-		Use:   "problems",
-		Short: "List what is wrong between resources, such as routes that lead nowhere",
+	var from files.Sources
+	cmd := &cobra.Command{
+		Use:     "problems [PATH...]",
+		Aliases: []string{"analyze"},
+		Short:   "List what is wrong between resources, such as routes that lead nowhere",
 		Long: `List what is wrong between resources as they stand: routes to hosts, ports and subsets that do not exist, hosts and ports
-with two owners, selectors that select nothing.
+with two owners, selectors that select nothing. It is called analyze, too.
 
-The exit code is 1 if one of the problems is an error, and 0 if all are warnings or mere information.`,
+Of a PATH, which is a file, a folder with its folders, a URL, or - for standard input, it needs no server: it lists mistakes, what proxies do not act on,
+and names of resources, hosts and subsets that nothing in these files has. That is less than a server finds: give it all files of a mesh.
+
+The exit code is 1 if one of the problems is an error, and 0 if all are warnings or mere information. -o sarif is for programs that show
+problems beside the code, and -o github for annotations in GitHub's workflows.`,
 		Example: `  mcp-client problems -A
-  mcp-client problems -n shop -o json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.problems(cmd.Context()) },
+  mcp-client problems -n shop -o json
+  mcp-client analyze mesh/
+  mcp-client analyze mesh/ reviews.yaml -o sarif > problems.sarif`,
+		Annotations: map[string]string{session.Reports: "yes"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				from.Paths, from.Recursive = args, true
+				return p.ofFiles(from)
+			}
+			return p.problems(cmd.Context())
+		},
 	}
+	return cmd
 }
 
 func (p program) problems(ctx context.Context) error {
@@ -112,24 +140,35 @@ func (p program) problems(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found := Of(resp.GetProblems())
-	if err := p.printProblems(found); err != nil {
+	return p.conclude(Of(resp.GetProblems()), p.Namespace.String())
+}
+
+// conclude prints problems, and fails if one is an error.
+func (p program) conclude(found []Problem, where string) error {
+	if err := p.printProblems(found, where); err != nil {
 		return err
 	}
 	for _, f := range found {
-		if f.Severity == "error" {
+		if f.Severity == severityError {
 			return errProblems
 		}
 	}
 	return nil
 }
 
-func (p program) printProblems(found []Problem) error {
+func (p program) printProblems(found []Problem, where string) error {
+	switch p.Output.Format {
+	case output.SARIF:
+		return p.printSARIF(found)
+	case output.GitHub:
+		return p.printAnnotations(found)
+	case output.Table, output.Wide, output.YAML, output.JSON, output.Name, output.JSONPath, output.CustomColumns, output.GoTemplate:
+	}
 	if p.Output.IsTree() {
 		return p.PrintTree(found)
 	}
 	if len(found) == 0 {
-		fmt.Fprintf(p.Err, "no problem found in %s\n", p.Namespace)
+		fmt.Fprintf(p.Err, "no problem found in %s\n", where)
 		return nil
 	}
 	w := output.NewRows(p.Out)
@@ -139,7 +178,7 @@ func (p program) printProblems(found []Problem) error {
 		if p.Output.Format == output.Wide && f.Hint != "" {
 			message += " (" + f.Hint + ")"
 		}
-		w.Row(f.Severity, f.Code, fmt.Sprintf("%s %s/%s", f.Kind, f.Space, f.Name), f.Path, message)
+		w.Row(f.Severity, f.Code, f.resource(), f.Path, message)
 	}
 	return w.Flush()
 }

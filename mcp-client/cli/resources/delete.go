@@ -22,17 +22,25 @@ func Delete(s *session.Session) *cobra.Command {
 	var from files.Sources
 	var w change.Options
 	var ignoreMissing bool
+	var chosen deleting
 	cmd := &cobra.Command{
-		Use:   "delete (KIND NAME... | KIND/NAME... | -f FILE)",
+		Use:   "delete (KIND NAME... | KIND/NAME... | KIND (-l LABELS | --all) | -f FILE)",
 		Short: "Delete resources, all of them or none",
 		Long: `Delete resources, all of them as one revision, or none.
 
-What to delete is named, or stands in files: then only the kinds and names in them count.`,
+What to delete is named, or stands in files: then only the kinds and names in them count. With -l it is what has the labels, and with
+--all everything of the kinds, in the namespace of -n or with -A in all: look at it with --dry-run first. If somebody else changes one of these
+meanwhile, nothing is deleted. Of registries nothing can be deleted here.`,
 		Example: `  mcp-client delete vs ratings other --ignore-not-found
   mcp-client delete vs/reviews dr/reviews -m "reviews is gone"
-  mcp-client delete -f reviews.yaml --ignore-not-found`,
+  mcp-client delete -f reviews.yaml --ignore-not-found
+  mcp-client delete vs,dr -l app=ratings --dry-run
+  mcp-client delete sidecars --all -n prod`,
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if chosen.given() {
+				return p.deleteChosen(cmd, args, chosen, from, w)
+			}
 			keys, err := p.toDelete(args, from)
 			if err != nil {
 				return err
@@ -45,6 +53,8 @@ What to delete is named, or stands in files: then only the kinds and names in th
 	w.DeclareConfirm(cmd)
 	w.DeclareWait(cmd)
 	cmd.Flags().BoolVar(&ignoreMissing, "ignore-not-found", false, "delete what exists, and say nothing of the others")
+	cmd.Flags().StringVarP(&chosen.labels, "selector", "l", "", session.SelectorHelp)
+	cmd.Flags().BoolVar(&chosen.all, "all", false, "everything of the kinds, in the namespace")
 	return cmd
 }
 
@@ -54,12 +64,7 @@ func (p program) toDelete(args []string, from files.Sources) ([]kinds.Key, error
 		return nil, failure.Usage(nil, errors.New("name what to delete, or the files that it stands in with -f, and not both"))
 	}
 	if len(from.Paths) > 0 {
-		documents, err := from.ReadWithSecrets(p.In, p.Namespace.Name)
-		var keys []kinds.Key
-		for _, d := range documents {
-			keys = append(keys, d.Resource.Key())
-		}
-		return arguments.Distinct(keys), err
+		return from.Names(p.In, p.Namespace.Name)
 	}
 	query, err := arguments.ParseOf(args, arguments.ResourceOrSecret)
 	if err != nil {
@@ -68,15 +73,15 @@ func (p program) toDelete(args []string, from files.Sources) ([]kinds.Key, error
 	var keys []kinds.Key
 	for _, w := range query {
 		if w.Name == "" || p.Namespace.All {
-			return nil, failure.Usage(nil, errors.New("delete takes the names of resources; there is no deleting of whole kinds or in all namespaces"))
+			return nil, failure.Usage(nil, errors.New("delete takes the names of resources; -l LABELS or --all deletes several, with -A in all namespaces"))
 		}
 		keys = append(keys, w.In(p.Namespace))
 	}
 	return arguments.Distinct(keys), nil
 }
 
-func (p program) delete(ctx context.Context, keys []kinds.Key, w change.Options, allowMissing bool) error {
-	req := &adminv1.DeleteRequest{Message: w.Message, DryRun: w.DryRun, Author: change.Author(), AllowMissing: allowMissing, ConfirmWithin: w.Confirmation()}
+func (p program) delete(ctx context.Context, keys []kinds.Key, w change.Options, allowMissing bool, expected ...*adminv1.ExpectedRevision) error {
+	req := &adminv1.DeleteRequest{Message: w.Message, DryRun: w.DryRun, Author: change.Author(), AllowMissing: allowMissing, ConfirmWithin: w.Confirmation(), Expected: expected}
 	for _, k := range keys {
 		req.Resources = append(req.Resources, connect.RefOf(k))
 	}

@@ -34,7 +34,7 @@ func Edit(s *session.Session) *cobra.Command {
 they were when the editor was opened.
 
 What is refused is opened again, with the reason above it. To give up, save nothing more or empty the file; what was written so far is
-then kept, and the program says where.`,
+then kept with the reason, and the program says where. An editor that is a script, and saves the same once more, ends with the reason.`,
 		Example: `  mcp-client edit vs/reviews -m "shift 20 % to v2"
   EDITOR="sed -i s/100/50/" mcp-client edit vs reviews ratings`,
 		ValidArgsFunction: p.CompleteResources,
@@ -83,7 +83,8 @@ func (e *editor) run(ctx context.Context) error {
 	}
 	e.path = file.Name()
 	text, reason := original, ""
-	for {
+	var refused error
+	for opened := 1; ; opened++ {
 		edited, err := e.open(ctx, withReason(reason, text))
 		switch {
 		case err != nil:
@@ -93,18 +94,25 @@ func (e *editor) run(ctx context.Context) error {
 				_, err = fmt.Fprintln(e.program.Err, "nothing was edited")
 				return errors.Join(err, os.Remove(e.path))
 			}
-			return e.keepFile(errors.New("given up"), text, original)
+			return e.keepFile(errors.New("given up"), withReason(reason, text), original)
 		case reason != "" && edited == text:
-			return e.keepFile(errors.New("what was refused was saved again as it was"), text, original)
+			return e.keepFile(fmt.Errorf("what was refused was saved again as it was: %w", refused), withReason(reason, text), original)
 		}
 		err = e.apply(ctx, edited)
 		mistakes := failure.MistakesOf(err)
 		if len(mistakes) == 0 {
 			return e.keepFile(err, edited, original)
 		}
-		text, reason = edited, mistakes.Error()
+		text, reason, refused = edited, mistakes.Error(), err
+		if opened == mostOpened && !terminal.Is(e.program.Err) {
+			return e.keepFile(fmt.Errorf("opened %d times, and refused each time: %w", opened, refused), withReason(reason, text), original)
+		}
 	}
 }
+
+// mostOpened bounds how often a file is opened where nobody is there to give up: an editor that is a
+// script may change what it changes each time, and mend nothing.
+const mostOpened = 10
 
 // read gets the resources as stored, and notes their revisions.
 func (e *editor) read(ctx context.Context) (string, error) {

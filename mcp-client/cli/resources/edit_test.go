@@ -90,12 +90,19 @@ func TestEditKeepsUnappliedFile(t *testing.T) {
 	t.Parallel()
 	m := clitest.Bookinfo(t)
 	r := edit(t, m, `sed -i s/weight/wieght/ "$1"`, "vs/reviews")
-	require.Equal(t, 1, r.Code)
-	require.Contains(t, r.Err, "what was refused was saved again as it was")
-	require.Contains(t, kept(t, r), "wieght: 100")
+	require.Equal(t, 3, r.Code)
+	require.Contains(t, r.Err, `unknown field "wieght" (did you mean "weight"?)`+"\nerror: what was refused was saved again as it was: nothing was changed, because of the mistake above. What was edited is in ")
+	file := kept(t, r)
+	require.Contains(t, file, "wieght: 100")
+	require.Contains(t, file, `unknown field "wieght" (did you mean "weight"?)`)
+
+	r = edit(t, m, `sed -i s/weight/weightt/ "$1"`, "vs/reviews") // longer each time
+	require.Equal(t, 3, r.Code)
+	require.Contains(t, r.Err, "opened 10 times, and refused each time: nothing was changed, because of the mistake above")
+	require.Contains(t, kept(t, r), "wei"+"ght"+strings.Repeat("t", 10)+": 100")
 
 	r = edit(t, m, `sed -i 's/name: reviews/name: other/' "$1"`, "vs/reviews")
-	require.Equal(t, 1, r.Code)
+	require.Equal(t, 3, r.Code)
 	require.Contains(t, kept(t, r), "name: other")
 
 	r = edit(t, m, `exit 3`, "vs/reviews")
@@ -121,7 +128,7 @@ func TestEditDetectsConflicts(t *testing.T) {
 	r := edit(t, m, `: > `+opened+`; cat `+goOn+`; sed -i s/reviews-v1/mine/ "$1"`, "vs/reviews")
 	require.Zero(t, (<-theirs).Code)
 	require.Equal(t, 3, r.Code, r.Err)
-	require.Regexp(t, `error: virtualservice default/reviews was changed in revision 2 by \S+ \(mcp-client.*\) at .*: "faster"; nothing was changed`, r.Err)
+	require.Regexp(t, `error: virtualservice default/reviews was changed in revision 2 by \S+ \(mcp-client.*\) at .*: "faster"; the object has been modified: get it again, and make your change to that; nothing was changed`, r.Err)
 	require.Contains(t, kept(t, r), "host: mine")
 	require.Equal(t, "theirs", route(t, m, "reviews"))
 }

@@ -4,7 +4,7 @@ package resources
 import (
 	"cmp"
 	"context"
-	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +23,8 @@ type program struct{ *session.Session }
 // Get returns the command get.
 func Get(s *session.Session) *cobra.Command {
 	p := program{s}
-	var labels, origin string
+	var g getting
+	var labels, fields, sorting string
 	cmd := &cobra.Command{
 		Use:   "get (KIND [NAME...] | KIND/NAME... | all)",
 		Short: "Print resources as they stand",
@@ -37,31 +38,83 @@ something comes from a registry, and with -o wide.
 
 A pgmesh server also tells what became of each: STATUS is Programmed once all connected proxies run it that it concerns, and otherwise a
 word that says why not; PROXIES is how many run it, of how many. -o yaml and -o json have the conditions in the field status, which apply
-leaves out.`,
+leaves out, and metadata.resourceVersion, the revision that changed the resource last: apply refuses what was changed since.`,
 		Example: `  mcp-client get vs
   mcp-client get virtualservice reviews -o yaml
   mcp-client get vs,dr -A -l app=reviews
   mcp-client get serviceentries -A --origin database
+  mcp-client get vs -A --sort-by .metadata.creationTimestamp --no-headers
+  mcp-client get vs -A --field-selector metadata.namespace!=prod --show-labels
   mcp-client get all -A -o yaml > mesh.yaml`,
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && kinds.IsSecretName(args[0]) {
 				return secrets.List(cmd.Context(), p.Session, args[1:])
 			}
-			query, err := arguments.Parse(args)
-			if err != nil {
+			var err error
+			if g.query, err = arguments.Parse(args); err != nil {
 				return failure.Usage(cmd, err)
 			}
-			selected, err := selector.Parse(labels)
-			if err != nil {
+			if g.labels, err = selector.Parse(labels); err != nil {
 				return failure.Usage(cmd, err)
 			}
-			return p.get(cmd.Context(), query, selected, origin)
+			if g.fields, err = parseFields(fields); err != nil {
+				return failure.Usage(cmd, err)
+			}
+			if sorting != "" {
+				if g.sorting, err = output.ParsePath(sorting); err != nil {
+					return failure.Usage(cmd, err)
+				}
+			}
+			if g.watch {
+				return p.getAndWatch(cmd.Context(), g)
+			}
+			return p.get(cmd.Context(), g)
 		},
 	}
 	cmd.Flags().StringVarP(&labels, "selector", "l", "", session.SelectorHelp)
-	cmd.Flags().StringVar(&origin, "origin", "", originHelp)
+	cmd.Flags().StringVar(&fields, "field-selector", "", `only resources with these values of fields: "metadata.namespace!=prod,spec.gateways[0]=edge"`)
+	cmd.Flags().StringVar(&g.origin, "origin", "", originHelp)
+	cmd.Flags().StringVar(&sorting, "sort-by", "", "sort by the value at this path, such as .metadata.creationTimestamp")
+	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on, and print what changes, until interrupted; see mcp-client watch, too")
+	cmd.Flags().BoolVar(&p.NoHeaders, "no-headers", false, "print no titles of columns")
+	cmd.Flags().BoolVar(&p.Labels, "show-labels", false, "print labels in a column of their own")
 	return cmd
+}
+
+// getting is what one run of get asks for.
+type getting struct {
+	query   []arguments.Wanted
+	labels  selector.Selector
+	fields  fieldSelector
+	origin  string
+	sorting output.Path
+	watch   bool
+}
+
+// selects reports whether a resource has the origin and the fields that are asked for.
+func (g getting) selects(r *kinds.Resource) (bool, error) {
+	if !ofOrigin(r, g.origin) {
+		return false, nil
+	}
+	return g.fields.matches(r)
+}
+
+// of chooses resources, and sorts them.
+func (g getting) of(all []*kinds.Resource) (chosen []*kinds.Resource, err error) {
+	for _, r := range all {
+		selected, err := g.selects(r)
+		if err != nil {
+			return nil, err
+		}
+		if selected {
+			chosen = append(chosen, r)
+		}
+	}
+	if g.sorting != "" {
+		err = sortBy(g.sorting, chosen)
+	}
+	return chosen, err
 }
 
 // originHelp says how origins are chosen.
@@ -72,11 +125,30 @@ func ofOrigin(r *kinds.Resource, origin string) bool {
 	return origin == "" || origin == cmp.Or(r.Origin(), kinds.OwnOrigin)
 }
 
-func (p program) get(ctx context.Context, query []arguments.Wanted, labels selector.Selector, origin string) error {
-	all, err := p.Read(ctx, arguments.KindsOf(query))
+func (p program) get(ctx context.Context, g getting) error {
+	all, err := p.Read(ctx, arguments.KindsOf(g.query))
 	if err != nil {
 		return err
 	}
-	all.Resources = slices.DeleteFunc(all.Resources, func(r *kinds.Resource) bool { return !ofOrigin(r, origin) })
-	return p.PrintFound(query, labels, all.Resources, func(found []*kinds.Resource) output.Statuses { return p.statuses(ctx, found) })
+	chosen, err := g.of(all.Resources)
+	if err != nil {
+		return err
+	}
+	return p.PrintFound(g.query, g.labels, chosen, func(found []*kinds.Resource) output.Statuses {
+		known := p.statuses(ctx, found)
+		for _, status := range known {
+			status.Version = versionAt(all.Revision, status.ObservedRevision)
+		}
+		return known
+	})
+}
+
+// versionAt is the resourceVersion of a resource that was read as of a revision, when it was changed
+// last by another. If that is the later one, it has changed since it was read: nobody may believe to
+// have seen that, so the version is one that is no longer in force.
+func versionAt(read, changed int64) string {
+	if read == 0 || changed == 0 {
+		return "" // of a server without revisions, or of a registry
+	}
+	return strconv.FormatInt(min(read, changed), 10)
 }

@@ -111,3 +111,36 @@ func TestGetMissingResource(t *testing.T) {
 	r := m.Run("get", "vs", "reviews", "nothing-like-it", "-o", "name")
 	require.Equal(t, clitest.Result{Code: 1, Out: "virtualservice.networking.istio.io/default/reviews\n", Err: "error: VirtualService default/nothing-like-it: not found\n"}, r)
 }
+
+func TestGetChoosesSortsAndShows(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	for want, args := range map[string][]string{
+		"default   ratings   mesh   ratings.example.com   <age>\ndefault   reviews   mesh   reviews.example.com   <age>\n": {"get", "vs", "--no-headers"},
+		"default/ratings default/reviews ": {"get", "vs", "--sort-by", "{.spec.http[0].route[0].destination.host}", "--field-selector", "metadata.namespace=default,metadata.name!=other", "-o", "go-template={{range .items}}{{.metadata.namespace}}/{{.metadata.name}} {{end}}"},
+		"reviews-v1   <none>\n":            {"get", "vs/reviews", "-o", "custom-columns=HOST:.spec.http[0].route[0].destination.host,X:.x", "--no-headers"},
+		"reviews 100":                      {"get", "vs/reviews", "-o", `go-template={{.metadata.name}} {{(index (index .spec.http 0).route 0).weight}}`},
+	} {
+		require.Equal(t, want, ages.ReplaceAllString(m.OK(args...), "<age>"), "%v", args)
+	}
+	shown := m.OK("get", "vs", "-A", "--show-labels", "--field-selector", "metadata.namespace!=prod", "--sort-by", ".metadata.name")
+	require.Regexp(t, `AGE +LABELS\ndefault +ratings .* app=ratings\ndefault +reviews .* app=reviews\n$`, shown)
+	require.Regexp(t, `pgmesh +pgmesh.io/controller +\S+ +<none>\n$`, m.OK("get", "gc", "--show-labels"))
+	for _, args := range [][]string{{"--field-selector", "a"}, {"--field-selector", "=b"}, {"--sort-by", "{"}, {"-o", "go-template="}, {"-o", "go-template={{"}} {
+		require.Equal(t, 2, m.Run(append([]string{"get", "vs"}, args...)...).Code, args)
+	}
+}
+
+func TestGetGoesOn(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Apply(clitest.VirtualService("default", "reviews", "v1"))
+	w := m.Follow("get", "vs", "-w", "-A", "-l", "app!=hidden", "--field-selector", "metadata.namespace!=prod", "-o", "name")
+	require.Equal(t, []string{"virtualservice.networking.istio.io/default/reviews"}, w.Lines(w.Out, 1))
+	m.Apply(clitest.VirtualService("default", "hidden", "v1") + clitest.Separator + clitest.VirtualService("prod", "reviews", "v1"))
+	m.Apply(clitest.VirtualService("default", "ratings", "v1"))
+	require.Equal(t, []string{"virtualservice.networking.istio.io/default/ratings"}, w.Lines(w.Out, 1))
+	m.OK("delete", "vs/reviews")
+	require.Equal(t, []string{"virtualservice.networking.istio.io/default/reviews deleted"}, w.Lines(w.Out, 1))
+	require.Equal(t, 130, w.Interrupt())
+}

@@ -105,7 +105,7 @@ func TestResourceInTwoFilesIsRefused(t *testing.T) {
 
 	require.Equal(t, 3, r.Code)
 	require.Contains(t, r.Err, filepath.Join(dir, "b.yaml")+": document 2, line 17: VirtualService default/reviews: metadata.name: duplicate of "+
-		filepath.Join(dir, "a.yaml")+", document 1, line 1 (name each resource once)\n")
+		filepath.Join(dir, "a.yaml")+", document 1, line 1 (name each resource once; if the files are alternatives, name the one that you choose, such as "+filepath.Join(dir, "b.yaml")+")\n")
 	require.Zero(t, m.Stored())
 }
 

@@ -20,14 +20,23 @@ func (p program) statuses(ctx context.Context, of []*kinds.Resource) output.Stat
 	if p.Output.Format == output.Name || len(of) == 0 {
 		return nil
 	}
+	all, reported := p.statusesOf(ctx, of)
+	if p.Output.IsTable() && !reported {
+		return nil
+	}
+	return all
+}
+
+// statusesOf is statuses, with whether discoveries report on any of the resources.
+func (p program) statusesOf(ctx context.Context, of []*kinds.Resource) (all output.Statuses, reported bool) {
 	resp, err := session.Call(ctx, p.Session, adminv1.NewProxyServiceClient, adminv1.ProxyServiceClient.ListStatus, aboutAll(of))
 	if err != nil {
 		if !isSilent(err) {
 			fmt.Fprintln(p.Err, "warning: which proxies run this is not known:", err)
 		}
-		return nil
+		return nil, false
 	}
-	all, reported := output.Statuses{}, false
+	all = output.Statuses{}
 	for _, sent := range resp.GetStatuses() {
 		ref := sent.GetResource()
 		kind, known := kinds.Lookup(ref.GetGroup(), ref.GetKind())
@@ -40,10 +49,7 @@ func (p program) statuses(ctx context.Context, of []*kinds.Resource) output.Stat
 			return c.Type == output.Programmed && c.Reason != notReported
 		})
 	}
-	if p.Output.IsTable() && !reported {
-		return nil
-	}
-	return all
+	return all, reported
 }
 
 // notReported is the reason of Programmed where no discovery reports.

@@ -76,7 +76,7 @@ func TestValidateFindsDuplicatesAcrossFiles(t *testing.T) {
 	r := clitest.Run(t.Context(), "", nil, "validate", dir)
 	require.Equal(t, 3, r.Code)
 	require.Equal(t, filepath.Join(dir, "b.yaml")+": document 1, line 2: VirtualService default/x: metadata.name: duplicate of "+
-		filepath.Join(dir, "a.yaml")+", document 1, line 1 (name each resource once)\nerror: 1 mistake\n", r.Err)
+		filepath.Join(dir, "a.yaml")+", document 1, line 1 (name each resource once; if the files are alternatives, name the one that you choose, such as "+filepath.Join(dir, "b.yaml")+")\nerror: 1 mistake\n", r.Err)
 
 	for answer, args := range map[string][]string{
 		"requires at least 1 arg":           {"validate"},

@@ -46,8 +46,8 @@ is -o json, a line a batch.`,
 			if err != nil {
 				return failure.Usage(cmd, err)
 			}
-			if p.Output.Format == output.CustomColumns {
-				return failure.Usage(cmd, errors.New("watch prints no columns; jsonpath=TEMPLATE picks from each batch"))
+			if p.Output.Format == output.CustomColumns || p.Output.Format == output.GoTemplate {
+				return failure.Usage(cmd, errors.New("watch prints no columns and no templates of Go; jsonpath=TEMPLATE picks from each batch"))
 			}
 			w.query = query
 			return w.follow(cmd.Context())
@@ -76,16 +76,22 @@ func parseWatched(args []string) ([]arguments.Wanted, error) {
 
 func (w *watcher) follow(ctx context.Context) error {
 	p := w.program
-	err := p.Server.Follow(ctx, arguments.KindsOf(w.query), &connect.Events{
-		Reconnected: func() { w.say("connected to " + p.Server.Address + " again") },
-		Lost: func(err error) {
-			w.say("lost the server at " + p.Server.Address + ": " + reason.Plain(err).Error() + "; trying again")
-		},
-	}, w.batch)
+	err := p.Server.Follow(ctx, arguments.KindsOf(w.query), w.events(), w.batch)
 	if errors.Is(err, connect.ErrEnough) {
 		return nil
 	}
 	return err
+}
+
+// events tells of the connection.
+func (w *watcher) events() *connect.Events {
+	at := w.program.Server.Address
+	return &connect.Events{
+		Reconnected: func() { w.say("connected to " + at + " again") },
+		Lost: func(err error) {
+			w.say("lost the server at " + at + ": " + reason.Plain(err).Error() + "; trying again")
+		},
+	}
 }
 
 // watcher is the state of a watch.
@@ -144,7 +150,7 @@ func (w *watcher) print(revision int64, now time.Time, changes []watched) error 
 		return w.printYAML(revision, now, changes)
 	case output.Name:
 		return w.printNames(changes)
-	case output.Table, output.Wide, output.CustomColumns:
+	case output.Table, output.Wide, output.CustomColumns, output.GoTemplate, output.SARIF, output.GitHub:
 	}
 	return w.printLines(revision, now, changes)
 }

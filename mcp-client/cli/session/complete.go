@@ -76,6 +76,18 @@ func (s *Session) liveNames(ctx context.Context, kind *kinds.Kind, prefix string
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// CompleteNamespaces completes the name of a namespace that has resources on the server.
+func (s *Session) CompleteNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if s.BeginCompletion(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	live, err := s.Server.Read(cmd.Context(), kinds.All(), &connect.Events{})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return live.Namespaces(), cobra.ShellCompDirectiveNoFileComp
+}
+
 // CompleteContexts completes the name of a context.
 func (s *Session) CompleteContexts(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	file, err := s.Contexts(nil)

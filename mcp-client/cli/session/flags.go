@@ -32,10 +32,11 @@ func (s *Session) DeclareFlags(f *pflag.FlagSet) {
 // CompleteFlags completes the values of these flags.
 func (s *Session) CompleteFlags(root *cobra.Command) {
 	for flag, complete := range map[string]cobra.CompletionFunc{
-		"output":   output.CompleteFormats,
-		"protocol": completeProtocols,
-		"context":  s.CompleteContexts,
-		"color":    output.CompleteColors,
+		"namespace": s.CompleteNamespaces,
+		"output":    output.CompleteFormats,
+		"protocol":  completeProtocols,
+		"context":   s.CompleteContexts,
+		"color":     output.CompleteColors,
 	} {
 		if err := root.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // all of these flags exist

@@ -3,6 +3,7 @@
 package session
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 )
 
@@ -39,8 +41,17 @@ func New(in io.Reader, p *output.Printer, getenv func(string) string) *Session {
 func (s *Session) Begin(cmd *cobra.Command) error {
 	s.given = map[string]bool{}
 	cmd.Flags().Visit(func(f *pflag.Flag) { s.given[f.Name] = true })
-	return s.ApplySettings(cmd)
+	if err := s.ApplySettings(cmd); err != nil {
+		return err
+	}
+	if s.Output.IsReport() && cmd.Annotations[Reports] == "" {
+		return failure.Usage(cmd, fmt.Errorf("-o %s is of mcp-client analyze alone", s.Output.Format))
+	}
+	return nil
 }
+
+// Reports is the annotation of commands that print problems as reports for other programs.
+const Reports = "reports"
 
 // Given reports whether a flag was given on the command line itself.
 func (s *Session) Given(flag string) bool { return s.given[flag] }

@@ -73,7 +73,7 @@ resources                             6
 $`, show().Out)
 	require.Equal(t, "6", show("-o", "jsonpath={.resources}").Out)
 	require.Equal(t, 6, strings.Count(show("-o", "name").Out, "\n"))
-	require.Equal(t, clitest.WithoutStatuses(m.OK("get", "vs", "-A", "-o", "yaml")), show("vs", "-A", "-o", "yaml").Out)
+	require.Equal(t, clitest.WithoutTimes(clitest.WithoutStatuses(m.OK("get", "vs", "-A", "-o", "yaml"))), clitest.WithoutTimes(show("vs", "-A", "-o", "yaml").Out))
 	require.Equal(t, "reviews.example.com", show("vs", "reviews", "-o", "jsonpath={.spec.hosts[0]}").Out)
 	require.Equal(t, "virtualservice.networking.istio.io/default/ratings\n", show("vs", "-l", "app=ratings", "-o", "name").Out)
 	require.Equal(t, 1, show("vs", "gone").Code)

@@ -39,7 +39,7 @@ func (p program) listHostsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [NAMESPACE...]",
 		Short: "List who owns which hosts and addresses",
-		Long:  `List who owns which hosts and addresses: the namespaces that are named, or else all that you may read.`,
+		Long:  `List who owns which hosts and addresses: the namespaces that are named, or that of -n, or else all that you may read.`,
 		Example: `  mcp-client hosts list
   mcp-client hosts list shop`,
 		RunE: func(cmd *cobra.Command, args []string) error { return p.listHosts(cmd.Context(), args) },
@@ -47,6 +47,9 @@ func (p program) listHostsCommand() *cobra.Command {
 }
 
 func (p program) listHosts(ctx context.Context, namespaces []string) error {
+	if len(namespaces) == 0 {
+		namespaces = p.Namespace.Requested()
+	}
 	resp, err := session.Call(ctx, p.Session, adminv1.NewTenancyServiceClient, adminv1.TenancyServiceClient.ListHostGrants, &adminv1.ListHostGrantsRequest{Namespaces: namespaces})
 	if err != nil {
 		return err

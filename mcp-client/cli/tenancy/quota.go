@@ -50,7 +50,7 @@ func (p program) listQuotasCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [NAMESPACE...]",
 		Short: "Show what namespaces have and may have",
-		Long:  `Show what namespaces have and may have: those that are named, or else all that you may read.`,
+		Long:  `Show what namespaces have and may have: those that are named, or that of -n, or else all that you may read.`,
 		Example: `  mcp-client quota list
   mcp-client quota list shop -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return p.listQuotas(cmd.Context(), args) },
@@ -58,6 +58,9 @@ func (p program) listQuotasCommand() *cobra.Command {
 }
 
 func (p program) listQuotas(ctx context.Context, namespaces []string) error {
+	if len(namespaces) == 0 {
+		namespaces = p.Namespace.Requested()
+	}
 	resp, err := session.Call(ctx, p.Session, adminv1.NewTenancyServiceClient, adminv1.TenancyServiceClient.ListQuotas, &adminv1.ListQuotasRequest{Namespaces: namespaces})
 	if err != nil {
 		return err

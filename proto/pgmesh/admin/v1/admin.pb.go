@@ -27,7 +27,7 @@ var File_pgmesh_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpgmesh/admin/v1/admin.proto\x12\x0fpgmesh.admin.v1\x1a\x1dpgmesh/access/v1/access.proto\x1a\x1cpgmesh/admin/v1/change.proto\x1a\x1dpgmesh/admin/v1/confirm.proto\x1a!pgmesh/admin/v1/defaultdeny.proto\x1a\x1cpgmesh/admin/v1/export.proto\x1a\x1dpgmesh/admin/v1/history.proto\x1a\x1cpgmesh/admin/v1/import.proto\x1a\x1epgmesh/admin/v1/problems.proto\x1a\x1apgmesh/admin/v1/read.proto\x1a\x1dpgmesh/admin/v1/restore.proto\x1a\x1cpgmesh/admin/v1/status.proto\x1a\x1bpgmesh/admin/v1/watch.proto2\xa4\f\n" +
+	"\x1bpgmesh/admin/v1/admin.proto\x12\x0fpgmesh.admin.v1\x1a\x1dpgmesh/access/v1/access.proto\x1a\x1cpgmesh/admin/v1/change.proto\x1a\x1dpgmesh/admin/v1/confirm.proto\x1a!pgmesh/admin/v1/defaultdeny.proto\x1a\x1cpgmesh/admin/v1/export.proto\x1a\x1dpgmesh/admin/v1/history.proto\x1a\x1cpgmesh/admin/v1/import.proto\x1a\x1epgmesh/admin/v1/problems.proto\x1a\x1apgmesh/admin/v1/read.proto\x1a\x1dpgmesh/admin/v1/restore.proto\x1a\x1cpgmesh/admin/v1/status.proto\x1a\x1cpgmesh/admin/v1/whoami.proto\x1a\x1bpgmesh/admin/v1/watch.proto2\xf7\f\n" +
 	"\fAdminService\x12H\n" +
 	"\x03Get\x12\x1b.pgmesh.admin.v1.GetRequest\x1a\x1c.pgmesh.admin.v1.GetResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12K\n" +
 	"\x04List\x12\x1c.pgmesh.admin.v1.ListRequest\x1a\x1d.pgmesh.admin.v1.ListResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12P\n" +
@@ -46,6 +46,7 @@ const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\aConfirm\x12\x1f.pgmesh.admin.v1.ConfirmRequest\x1a .pgmesh.admin.v1.ConfirmResponse\"\x06\x82\xf1\x18\x02\x10\x02\x12f\n" +
 	"\rConfirmations\x12%.pgmesh.admin.v1.ConfirmationsRequest\x1a&.pgmesh.admin.v1.ConfirmationsResponse\"\x06\x82\xf1\x18\x02\b\x01\x12W\n" +
 	"\bProblems\x12 .pgmesh.admin.v1.ProblemsRequest\x1a!.pgmesh.admin.v1.ProblemsResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12Q\n" +
+	"\x06WhoAmI\x12\x1e.pgmesh.admin.v1.WhoAmIRequest\x1a\x1f.pgmesh.admin.v1.WhoAmIResponse\"\x06\x82\xf1\x18\x02\x18\x01\x12Q\n" +
 	"\x06Status\x12\x1e.pgmesh.admin.v1.StatusRequest\x1a\x1f.pgmesh.admin.v1.StatusResponse\"\x06\x82\xf1\x18\x02\x18\x01B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var file_pgmesh_admin_v1_admin_proto_goTypes = []any{
@@ -66,25 +67,27 @@ var file_pgmesh_admin_v1_admin_proto_goTypes = []any{
 	(*ConfirmRequest)(nil),         // 14: pgmesh.admin.v1.ConfirmRequest
 	(*ConfirmationsRequest)(nil),   // 15: pgmesh.admin.v1.ConfirmationsRequest
 	(*ProblemsRequest)(nil),        // 16: pgmesh.admin.v1.ProblemsRequest
-	(*StatusRequest)(nil),          // 17: pgmesh.admin.v1.StatusRequest
-	(*GetResponse)(nil),            // 18: pgmesh.admin.v1.GetResponse
-	(*ListResponse)(nil),           // 19: pgmesh.admin.v1.ListResponse
-	(*WatchResponse)(nil),          // 20: pgmesh.admin.v1.WatchResponse
-	(*ExportResponse)(nil),         // 21: pgmesh.admin.v1.ExportResponse
-	(*ApplyResponse)(nil),          // 22: pgmesh.admin.v1.ApplyResponse
-	(*DeleteResponse)(nil),         // 23: pgmesh.admin.v1.DeleteResponse
-	(*ImportResponse)(nil),         // 24: pgmesh.admin.v1.ImportResponse
-	(*HistoryResponse)(nil),        // 25: pgmesh.admin.v1.HistoryResponse
-	(*DiffResponse)(nil),           // 26: pgmesh.admin.v1.DiffResponse
-	(*BlameResponse)(nil),          // 27: pgmesh.admin.v1.BlameResponse
-	(*RestoreResponse)(nil),        // 28: pgmesh.admin.v1.RestoreResponse
-	(*RevertResponse)(nil),         // 29: pgmesh.admin.v1.RevertResponse
-	(*GetDefaultDenyResponse)(nil), // 30: pgmesh.admin.v1.GetDefaultDenyResponse
-	(*SetDefaultDenyResponse)(nil), // 31: pgmesh.admin.v1.SetDefaultDenyResponse
-	(*ConfirmResponse)(nil),        // 32: pgmesh.admin.v1.ConfirmResponse
-	(*ConfirmationsResponse)(nil),  // 33: pgmesh.admin.v1.ConfirmationsResponse
-	(*ProblemsResponse)(nil),       // 34: pgmesh.admin.v1.ProblemsResponse
-	(*StatusResponse)(nil),         // 35: pgmesh.admin.v1.StatusResponse
+	(*WhoAmIRequest)(nil),          // 17: pgmesh.admin.v1.WhoAmIRequest
+	(*StatusRequest)(nil),          // 18: pgmesh.admin.v1.StatusRequest
+	(*GetResponse)(nil),            // 19: pgmesh.admin.v1.GetResponse
+	(*ListResponse)(nil),           // 20: pgmesh.admin.v1.ListResponse
+	(*WatchResponse)(nil),          // 21: pgmesh.admin.v1.WatchResponse
+	(*ExportResponse)(nil),         // 22: pgmesh.admin.v1.ExportResponse
+	(*ApplyResponse)(nil),          // 23: pgmesh.admin.v1.ApplyResponse
+	(*DeleteResponse)(nil),         // 24: pgmesh.admin.v1.DeleteResponse
+	(*ImportResponse)(nil),         // 25: pgmesh.admin.v1.ImportResponse
+	(*HistoryResponse)(nil),        // 26: pgmesh.admin.v1.HistoryResponse
+	(*DiffResponse)(nil),           // 27: pgmesh.admin.v1.DiffResponse
+	(*BlameResponse)(nil),          // 28: pgmesh.admin.v1.BlameResponse
+	(*RestoreResponse)(nil),        // 29: pgmesh.admin.v1.RestoreResponse
+	(*RevertResponse)(nil),         // 30: pgmesh.admin.v1.RevertResponse
+	(*GetDefaultDenyResponse)(nil), // 31: pgmesh.admin.v1.GetDefaultDenyResponse
+	(*SetDefaultDenyResponse)(nil), // 32: pgmesh.admin.v1.SetDefaultDenyResponse
+	(*ConfirmResponse)(nil),        // 33: pgmesh.admin.v1.ConfirmResponse
+	(*ConfirmationsResponse)(nil),  // 34: pgmesh.admin.v1.ConfirmationsResponse
+	(*ProblemsResponse)(nil),       // 35: pgmesh.admin.v1.ProblemsResponse
+	(*WhoAmIResponse)(nil),         // 36: pgmesh.admin.v1.WhoAmIResponse
+	(*StatusResponse)(nil),         // 37: pgmesh.admin.v1.StatusResponse
 }
 var file_pgmesh_admin_v1_admin_proto_depIdxs = []int32{
 	0,  // 0: pgmesh.admin.v1.AdminService.Get:input_type -> pgmesh.admin.v1.GetRequest
@@ -104,27 +107,29 @@ var file_pgmesh_admin_v1_admin_proto_depIdxs = []int32{
 	14, // 14: pgmesh.admin.v1.AdminService.Confirm:input_type -> pgmesh.admin.v1.ConfirmRequest
 	15, // 15: pgmesh.admin.v1.AdminService.Confirmations:input_type -> pgmesh.admin.v1.ConfirmationsRequest
 	16, // 16: pgmesh.admin.v1.AdminService.Problems:input_type -> pgmesh.admin.v1.ProblemsRequest
-	17, // 17: pgmesh.admin.v1.AdminService.Status:input_type -> pgmesh.admin.v1.StatusRequest
-	18, // 18: pgmesh.admin.v1.AdminService.Get:output_type -> pgmesh.admin.v1.GetResponse
-	19, // 19: pgmesh.admin.v1.AdminService.List:output_type -> pgmesh.admin.v1.ListResponse
-	20, // 20: pgmesh.admin.v1.AdminService.Watch:output_type -> pgmesh.admin.v1.WatchResponse
-	21, // 21: pgmesh.admin.v1.AdminService.Export:output_type -> pgmesh.admin.v1.ExportResponse
-	22, // 22: pgmesh.admin.v1.AdminService.Apply:output_type -> pgmesh.admin.v1.ApplyResponse
-	23, // 23: pgmesh.admin.v1.AdminService.Delete:output_type -> pgmesh.admin.v1.DeleteResponse
-	24, // 24: pgmesh.admin.v1.AdminService.Import:output_type -> pgmesh.admin.v1.ImportResponse
-	25, // 25: pgmesh.admin.v1.AdminService.History:output_type -> pgmesh.admin.v1.HistoryResponse
-	26, // 26: pgmesh.admin.v1.AdminService.Diff:output_type -> pgmesh.admin.v1.DiffResponse
-	27, // 27: pgmesh.admin.v1.AdminService.Blame:output_type -> pgmesh.admin.v1.BlameResponse
-	28, // 28: pgmesh.admin.v1.AdminService.Restore:output_type -> pgmesh.admin.v1.RestoreResponse
-	29, // 29: pgmesh.admin.v1.AdminService.Revert:output_type -> pgmesh.admin.v1.RevertResponse
-	30, // 30: pgmesh.admin.v1.AdminService.GetDefaultDeny:output_type -> pgmesh.admin.v1.GetDefaultDenyResponse
-	31, // 31: pgmesh.admin.v1.AdminService.SetDefaultDeny:output_type -> pgmesh.admin.v1.SetDefaultDenyResponse
-	32, // 32: pgmesh.admin.v1.AdminService.Confirm:output_type -> pgmesh.admin.v1.ConfirmResponse
-	33, // 33: pgmesh.admin.v1.AdminService.Confirmations:output_type -> pgmesh.admin.v1.ConfirmationsResponse
-	34, // 34: pgmesh.admin.v1.AdminService.Problems:output_type -> pgmesh.admin.v1.ProblemsResponse
-	35, // 35: pgmesh.admin.v1.AdminService.Status:output_type -> pgmesh.admin.v1.StatusResponse
-	18, // [18:36] is the sub-list for method output_type
-	0,  // [0:18] is the sub-list for method input_type
+	17, // 17: pgmesh.admin.v1.AdminService.WhoAmI:input_type -> pgmesh.admin.v1.WhoAmIRequest
+	18, // 18: pgmesh.admin.v1.AdminService.Status:input_type -> pgmesh.admin.v1.StatusRequest
+	19, // 19: pgmesh.admin.v1.AdminService.Get:output_type -> pgmesh.admin.v1.GetResponse
+	20, // 20: pgmesh.admin.v1.AdminService.List:output_type -> pgmesh.admin.v1.ListResponse
+	21, // 21: pgmesh.admin.v1.AdminService.Watch:output_type -> pgmesh.admin.v1.WatchResponse
+	22, // 22: pgmesh.admin.v1.AdminService.Export:output_type -> pgmesh.admin.v1.ExportResponse
+	23, // 23: pgmesh.admin.v1.AdminService.Apply:output_type -> pgmesh.admin.v1.ApplyResponse
+	24, // 24: pgmesh.admin.v1.AdminService.Delete:output_type -> pgmesh.admin.v1.DeleteResponse
+	25, // 25: pgmesh.admin.v1.AdminService.Import:output_type -> pgmesh.admin.v1.ImportResponse
+	26, // 26: pgmesh.admin.v1.AdminService.History:output_type -> pgmesh.admin.v1.HistoryResponse
+	27, // 27: pgmesh.admin.v1.AdminService.Diff:output_type -> pgmesh.admin.v1.DiffResponse
+	28, // 28: pgmesh.admin.v1.AdminService.Blame:output_type -> pgmesh.admin.v1.BlameResponse
+	29, // 29: pgmesh.admin.v1.AdminService.Restore:output_type -> pgmesh.admin.v1.RestoreResponse
+	30, // 30: pgmesh.admin.v1.AdminService.Revert:output_type -> pgmesh.admin.v1.RevertResponse
+	31, // 31: pgmesh.admin.v1.AdminService.GetDefaultDeny:output_type -> pgmesh.admin.v1.GetDefaultDenyResponse
+	32, // 32: pgmesh.admin.v1.AdminService.SetDefaultDeny:output_type -> pgmesh.admin.v1.SetDefaultDenyResponse
+	33, // 33: pgmesh.admin.v1.AdminService.Confirm:output_type -> pgmesh.admin.v1.ConfirmResponse
+	34, // 34: pgmesh.admin.v1.AdminService.Confirmations:output_type -> pgmesh.admin.v1.ConfirmationsResponse
+	35, // 35: pgmesh.admin.v1.AdminService.Problems:output_type -> pgmesh.admin.v1.ProblemsResponse
+	36, // 36: pgmesh.admin.v1.AdminService.WhoAmI:output_type -> pgmesh.admin.v1.WhoAmIResponse
+	37, // 37: pgmesh.admin.v1.AdminService.Status:output_type -> pgmesh.admin.v1.StatusResponse
+	19, // [19:38] is the sub-list for method output_type
+	0,  // [0:19] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name
@@ -145,6 +150,7 @@ func file_pgmesh_admin_v1_admin_proto_init() {
 	file_pgmesh_admin_v1_read_proto_init()
 	file_pgmesh_admin_v1_restore_proto_init()
 	file_pgmesh_admin_v1_status_proto_init()
+	file_pgmesh_admin_v1_whoami_proto_init()
 	file_pgmesh_admin_v1_watch_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

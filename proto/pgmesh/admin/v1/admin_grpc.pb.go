@@ -38,6 +38,7 @@ const (
 	AdminService_Confirm_FullMethodName        = "/pgmesh.admin.v1.AdminService/Confirm"
 	AdminService_Confirmations_FullMethodName  = "/pgmesh.admin.v1.AdminService/Confirmations"
 	AdminService_Problems_FullMethodName       = "/pgmesh.admin.v1.AdminService/Problems"
+	AdminService_WhoAmI_FullMethodName         = "/pgmesh.admin.v1.AdminService/WhoAmI"
 	AdminService_Status_FullMethodName         = "/pgmesh.admin.v1.AdminService/Status"
 )
 
@@ -94,6 +95,8 @@ type AdminServiceClient interface {
 	Confirmations(ctx context.Context, in *ConfirmationsRequest, opts ...grpc.CallOption) (*ConfirmationsResponse, error)
 	// Problems lists what is wrong between the resources as they stand, or may be: see mesh.problems in the database.
 	Problems(ctx context.Context, in *ProblemsRequest, opts ...grpc.CallOption) (*ProblemsResponse, error)
+	// WhoAmI tells who calls, and what they may do.
+	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
 	// Status tells how this server fares, and who is connected to it.
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
 }
@@ -306,6 +309,16 @@ func (c *adminServiceClient) Problems(ctx context.Context, in *ProblemsRequest, 
 	return out, nil
 }
 
+func (c *adminServiceClient) WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WhoAmIResponse)
+	err := c.cc.Invoke(ctx, AdminService_WhoAmI_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminServiceClient) Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StatusResponse)
@@ -369,6 +382,8 @@ type AdminServiceServer interface {
 	Confirmations(context.Context, *ConfirmationsRequest) (*ConfirmationsResponse, error)
 	// Problems lists what is wrong between the resources as they stand, or may be: see mesh.problems in the database.
 	Problems(context.Context, *ProblemsRequest) (*ProblemsResponse, error)
+	// WhoAmI tells who calls, and what they may do.
+	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
 	// Status tells how this server fares, and who is connected to it.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
@@ -431,6 +446,9 @@ func (UnimplementedAdminServiceServer) Confirmations(context.Context, *Confirmat
 }
 func (UnimplementedAdminServiceServer) Problems(context.Context, *ProblemsRequest) (*ProblemsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Problems not implemented")
+}
+func (UnimplementedAdminServiceServer) WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method WhoAmI not implemented")
 }
 func (UnimplementedAdminServiceServer) Status(context.Context, *StatusRequest) (*StatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
@@ -730,6 +748,24 @@ func _AdminService_Problems_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_WhoAmI_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WhoAmIRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).WhoAmI(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_WhoAmI_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).WhoAmI(ctx, req.(*WhoAmIRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdminService_Status_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StatusRequest)
 	if err := dec(in); err != nil {
@@ -806,6 +842,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Problems",
 			Handler:    _AdminService_Problems_Handler,
+		},
+		{
+			MethodName: "WhoAmI",
+			Handler:    _AdminService_WhoAmI_Handler,
 		},
 		{
 			MethodName: "Status",

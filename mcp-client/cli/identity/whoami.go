@@ -1,0 +1,133 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// WhoAmI returns the command whoami.
+func WhoAmI(s *session.Session) *cobra.Command {
+	p := program{s}
+	return &cobra.Command{
+		Use:   "whoami",
+		Short: "Tell who the server takes you for, and what you may do",
+		Long: `Tell who the server takes you for, by your token or certificate, and what you may do there: the scopes, as token create takes them.
+"insecure" is whoever calls a server without TLS.`,
+		Example: `  mcp-client whoami
+  mcp-client whoami -o jsonpath={.scopes}`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.whoAmI(cmd.Context()) },
+	}
+}
+
+// Auth returns the command auth and its subcommands.
+func Auth(s *session.Session) *cobra.Command {
+	p := program{s}
+	return arguments.Family(&cobra.Command{
+		Use:   "auth",
+		Short: "Ask what you may do",
+		Long:  `Ask what you may do on the server. See whoami, too.`,
+	}, p.canICommand())
+}
+
+func (p program) canICommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "can-i VERB KIND",
+		Short: "Ask whether you may do something",
+		Long: `Ask whether you may do something to resources of a KIND in the namespace of -n, or with -A in all of them. A VERB is read or write, or one of
+kubectl's: get, list and watch are to read; create, apply, update, patch and delete are to write. Of secrets, it is about their scope.
+
+It prints yes, or no; then the exit code is 1.`,
+		Example: `  mcp-client auth can-i write vs -n shop
+  mcp-client auth can-i get destinationrules -A`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			verbs, known := verbsOf[strings.ToLower(args[0])]
+			if !known {
+				return failure.Usage(cmd, fmt.Errorf("%q is no verb: write read or write, or one of kubectl's", args[0]))
+			}
+			word, _, _ := strings.Cut(args[1], "/")
+			kind, err := arguments.ResourceOrSecret(word)
+			if err != nil {
+				return failure.Usage(cmd, err)
+			}
+			return p.canI(cmd.Context(), verbs, kind)
+		},
+	}
+}
+
+// verbsOf are the verbs of scopes by those that people use.
+var verbsOf = map[string]caller.Verb{
+	"read": caller.Read, "get": caller.Read, "list": caller.Read, "watch": caller.Read, "describe": caller.Read,
+	"write": caller.Write, "create": caller.Write, "apply": caller.Write, "update": caller.Write, "replace": caller.Write, "patch": caller.Write, "edit": caller.Write,
+	"label": caller.Write, "annotate": caller.Write, "delete": caller.Write, "deletecollection": caller.Write, "import": caller.Write,
+	"admin": caller.Admin, "*": caller.Admin,
+}
+
+func (p program) askWho(ctx context.Context) (*adminv1.WhoAmIResponse, error) {
+	return session.Ask(ctx, p.Session, adminv1.AdminServiceClient.WhoAmI, &adminv1.WhoAmIRequest{})
+}
+
+func (p program) whoAmI(ctx context.Context) error {
+	who, err := p.askWho(ctx)
+	if err != nil {
+		return err
+	}
+	if p.Output.IsTree() {
+		return p.PrintTree(struct {
+			Identity string   `json:"identity"`
+			Scopes   []string `json:"scopes"`
+		}{who.GetIdentity(), append([]string{}, who.GetScopes()...)})
+	}
+	if err := p.Printf("%s\n", who.GetIdentity()); err != nil || !p.Output.IsTable() {
+		return err
+	}
+	return p.Printf("may: %s\n", strings.Join(who.GetScopes(), ", "))
+}
+
+// errNo ends a command that has printed no.
+var errNo = errors.New("the scopes of this caller do not allow it: see mcp-client whoami")
+
+// everywhere is a namespace that only scopes for all namespaces allow: none can be called so.
+const everywhere = "*"
+
+func (p program) canI(ctx context.Context, verb caller.Verb, kind *kinds.Kind) error {
+	who, err := p.askWho(ctx)
+	if err != nil {
+		return err
+	}
+	scopes, err := caller.ParseScopes(who.GetScopes())
+	if err != nil && len(who.GetScopes()) > 0 {
+		return fmt.Errorf("the server has scopes that this program does not know: %w", err)
+	}
+	namespace := p.Namespace.Name
+	switch {
+	case p.Namespace.All:
+		namespace = everywhere
+	case !kind.Namespaced:
+		namespace = ""
+	}
+	is := caller.New(who.GetIdentity(), scopes...)
+	may := is.May(verb, namespace, kind)
+	if kind == kinds.Secret {
+		may = is.MaySecrets(namespace) && (verb == caller.Read || may)
+	}
+	if !may {
+		if err := p.Print("no\n"); err != nil {
+			return err
+		}
+		return errNo
+	}
+	return p.Print("yes\n")
+}

@@ -1,0 +1,96 @@
+package resources
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// Create returns the command create.
+func Create(s *session.Session) *cobra.Command {
+	return program{s}.fileCommand("create", "Create resources, and refuse what exists", `Create resources, all of them as one revision, or none: if one of them exists, nothing is changed.`,
+		"  mcp-client create -f new.yaml", program.create)
+}
+
+// Replace returns the command replace.
+func Replace(s *session.Session) *cobra.Command {
+	return program{s}.fileCommand("replace", "Replace resources, and refuse what does not exist", `Replace resources, all of them as one revision, or none: if one of them does not exist, nothing is changed.
+
+What has a metadata.resourceVersion is replaced only if nobody has changed the resource since.`,
+		"  mcp-client replace -f reviews.yaml", program.replace)
+}
+
+// fileCommand is a command that writes what files have.
+func (p program) fileCommand(verb, short, long, example string, run func(program, context.Context, []*kinds.Document, change.Options) error) *cobra.Command {
+	var from files.Sources
+	var w change.Options
+	cmd := &cobra.Command{
+		Use:     verb + " (FILE... | -f (FILE | FOLDER | URL | -))",
+		Short:   short,
+		Long:    long + "\n\n" + change.WaitHelp,
+		Example: example,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			documents, err := p.documents(cmd, from.Read, &from, args)
+			if err != nil {
+				return err
+			}
+			return run(p, cmd.Context(), documents, w)
+		},
+	}
+	from.DeclareFlags(cmd, verb)
+	from.DeclareKustomize(cmd)
+	w.DeclareFlags(cmd)
+	w.DeclareConfirm(cmd)
+	w.DeclareWait(cmd)
+	return cmd
+}
+
+// documents reads the files of -f and those that are named without it.
+func (p program) documents(cmd *cobra.Command, read func(io.Reader, string) ([]*kinds.Document, error), from *files.Sources, args []string) ([]*kinds.Document, error) {
+	from.Paths = append(from.Paths, args...)
+	if err := from.Check(cmd.Name()); err != nil {
+		return nil, failure.Usage(cmd, err)
+	}
+	return read(p.In, p.Namespace.Name)
+}
+
+func (p program) create(ctx context.Context, documents []*kinds.Document, w change.Options) error {
+	var expected []*adminv1.ExpectedRevision
+	for _, d := range documents {
+		d.ResourceVersion = "" // of what it was read from
+		expected = append(expected, &adminv1.ExpectedRevision{Resource: connect.RefOf(d.Resource.Key())})
+	}
+	return change.Apply(ctx, p.Session, documents, w, expected...)
+}
+
+// replace expects each resource at the revision that it has now, for that is how a server is told that
+// it has to exist.
+func (p program) replace(ctx context.Context, documents []*kinds.Document, w change.Options) error {
+	for attempt := 1; ; attempt++ {
+		var expected []*adminv1.ExpectedRevision
+		pinned := false
+		for _, d := range documents {
+			pinned = pinned || d.ResourceVersion != "" && d.UID == ""
+			ref := connect.RefOf(d.Resource.Key())
+			resp, err := session.Ask(ctx, p.Session, adminv1.AdminServiceClient.Get, &adminv1.GetRequest{Resource: ref})
+			if err != nil {
+				return err
+			}
+			expected = append(expected, &adminv1.ExpectedRevision{Resource: ref, Revision: resp.GetResource().GetMetadata().GetResourceVersion()})
+		}
+		err := change.Apply(ctx, p.Session, documents, w, expected...)
+		if _, conflict := errors.AsType[*failure.Conflict](err); !conflict || pinned || attempt == overtaken {
+			return err
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package resources_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+)
+
+func TestCreateRefusesWhatExists(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	one := clitest.VirtualService("default", "reviews", "v1")
+	require.Equal(t, "virtualservice default/reviews created\nrevision 1\n", m.Pipe(one, "create", "-f", "-").Out)
+	r := m.Pipe(clitest.VirtualService("default", "ratings", "v1")+clitest.Separator+one, "create", "-f", "-")
+	require.Equal(t, 3, r.Code)
+	require.Regexp(t, `^error: virtualservice default/reviews already exists, since revision 1 by .*; nothing was changed\n$`, r.Err)
+	require.Equal(t, 1, m.Stored())
+}
+
+func TestReplaceRefusesWhatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Apply(clitest.VirtualService("default", "reviews", "v1"))
+	r := m.Pipe(clitest.VirtualService("default", "reviews", "v2")+clitest.Separator+clitest.VirtualService("default", "ratings", "v1"), "replace", "-f", "-")
+	require.Equal(t, 1, r.Code)
+	require.Contains(t, r.Err, "VirtualService default/ratings: not found")
+	require.Equal(t, "v1", route(t, m, "reviews"))
+	require.Equal(t, "virtualservice default/reviews configured\nrevision 2\n", m.Pipe(clitest.VirtualService("default", "reviews", "v2"), "replace", "-f", "-").Out)
+	stale := strings.Replace(clitest.VirtualService("default", "reviews", "v3"), "metadata:\n", "metadata:\n  resourceVersion: \"1\"\n", 1)
+	r = m.Pipe(stale, "replace", "-f", "-")
+	require.Equal(t, 3, r.Code)
+	require.Contains(t, r.Err, "the object has been modified: get it again")
+	require.Equal(t, "v2", route(t, m, "reviews"))
+}
+
+func TestApplyReadsNamedFilesAndURLs(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	dir := clitest.Folder(t, map[string]string{"a.yaml": clitest.VirtualService("default", "a", "v1")})
+	require.Equal(t, "virtualservice default/a created\nrevision 1\n", m.OK("apply", filepath.Join(dir, "a.yaml")))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/b.yaml" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte(clitest.VirtualService("default", "b", "v1") + clitest.Separator + clitest.Separator))
+	}))
+	defer s.Close()
+	require.Equal(t, "virtualservice default/b created\nrevision 2\n", m.OK("apply", "-f", s.URL+"/b.yaml"))
+	require.Equal(t, "1 resource is valid\n", m.OK("validate", s.URL+"/b.yaml"))
+	require.Contains(t, m.Run("apply", "-f", s.URL+"/gone").Err, "/gone: the server answers 404 Not Found")
+	require.Equal(t, clitest.Result{
+		Code: 2, Err: "error: kustomizations are built by kustomize: kustomize build overlays/prod | mcp-client apply -f - (see mcp-client apply --help)\n",
+	}, m.Run("apply", "-k", "overlays/prod"))
+	require.Contains(t, m.Run("apply").Err, "name what to apply with -f")
+}
+
+func TestDeleteByLabelsAndAll(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	require.Equal(t, "virtualservice default/reviews deleted\nvirtualservice prod/reviews deleted\ndry run: nothing was changed\n", m.OK("delete", "vs", "-l", "app=reviews", "-A", "--dry-run"))
+	require.Equal(t, "virtualservice default/ratings deleted\nrevision 2\n", m.OK("delete", "vs,dr", "-l", "app=ratings"))
+	require.Equal(t, clitest.Result{Err: "nothing found in namespace other\n"}, m.Run("delete", "vs", "--all", "-n", "other"))
+	require.Equal(t, "destinationrule default/reviews deleted\nvirtualservice default/reviews deleted\nrevision 3\n", m.OK("delete", "vs,dr", "--all"))
+	require.Equal(t, "gatewayclass pgmesh deleted\nrevision 4\n", m.OK("delete", "gc", "--all"))
+	require.Equal(t, "virtualservice prod/reviews deleted\nrevision 5\n", m.OK("delete", "all", "--all", "-n", "prod"))
+	for _, args := range [][]string{{"vs", "x", "--all"}, {"--all"}, {"vs", "--all", "-l", "a"}, {"vs", "-l", "a b"}, {"vs", "--all", "-f", "x"}, {"all", "--all"}} {
+		require.Equal(t, 2, m.Run(append([]string{"delete"}, args...)...).Code, args)
+	}
+}
+
+func TestWait(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	for args, code := range map[string]int{
+		"vs/reviews --for=condition=Accepted":                                            0,
+		"vs/reviews --for=condition=resolvedrefs=false":                                  0,
+		"vs/reviews --for=condition=ResolvedRefs --timeout 10ms":                         1,
+		"vs/gone --for=delete":                                                           0,
+		"vs/reviews --for=delete --timeout 10ms":                                         1,
+		"vs/reviews gc/pgmesh --for=create":                                              0,
+		"vs/gone --for=condition=Accepted":                                               1,
+		"vs/reviews --for=jsonpath={.spec.hosts[0]}=reviews.example.com":                 0,
+		"vs/reviews --for=jsonpath={.status.conditions[?(@.type==\"Accepted\")].status}": 0,
+		"vs/reviews --for=jsonpath=.spec.hosts[0]=other --timeout 10ms":                  1,
+		"vs/reviews --for=soon":                                                          2, "vs/reviews": 2, "vs --for=delete": 2,
+	} {
+		r := m.Run(append([]string{"wait"}, strings.Fields(args)...)...)
+		require.Equal(t, code, r.Code, "%s: %s", args, r.Err)
+		if code == 0 {
+			require.Contains(t, r.Out, " condition met\n")
+		}
+	}
+	require.Contains(t, m.Run("wait", "vs/reviews", "--for=delete", "--timeout", "1ms").Err, "timed out waiting for delete on VirtualService default/reviews")
+
+	done := make(chan clitest.Result, 1)
+	go func() { done <- m.Run("wait", "vs/reviews", "--for=delete", "--timeout", "30s") }()
+	m.OK("delete", "vs/reviews")
+	require.Equal(t, clitest.Result{Out: "virtualservice default/reviews condition met\n"}, <-done)
+}
+
+func TestNamespaces(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	require.Equal(t, "NAMESPACE   RESOURCES\ndefault     4\nprod        1\n", m.OK("namespaces"))
+	require.Equal(t, "default\nprod\n", m.OK("namespaces", "-o", "name"))
+	require.Equal(t, "4", m.OK("namespaces", "-o", "jsonpath={[0].resources}"))
+}

@@ -1,0 +1,222 @@
+package resources
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/schema"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
+)
+
+// Explain returns the command explain.
+func Explain(s *session.Session) *cobra.Command {
+	p := program{s}
+	return &cobra.Command{
+		Use:   "explain KIND[.FIELD...]",
+		Short: "List the fields of a kind, or of a field of it",
+		Long: `List the fields of a kind, or of a field of it, by the table that resources are checked with: types, which are required, what values may be,
+and what proxies do not act on. No server is needed. Through lists and maps a path leads by the names alone.`,
+		Example: `  mcp-client explain vs
+  mcp-client explain virtualservice.spec.http.retries
+  mcp-client explain gtw.listeners -o json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, path, err := kindAndPath(args[0])
+			if err != nil {
+				return failure.Usage(cmd, err)
+			}
+			return p.explain(kind, path)
+		},
+	}
+}
+
+// kindAndPath splits "vs.spec.http" and "gateways.gateway.networking.k8s.io.listeners": the longest
+// beginning that is a kind is the kind.
+func kindAndPath(text string) (*kinds.Kind, []string, error) {
+	names := strings.Split(text, ".")
+	for end := len(names); end > 0; end-- {
+		kind, err := kinds.ByName(strings.Join(names[:end], "."))
+		if err != nil {
+			continue
+		}
+		path := names[end:]
+		if len(path) > 0 && path[0] == "spec" {
+			path = path[1:]
+		}
+		return kind, path, nil
+	}
+	_, err := kinds.ByName(names[0])
+	return nil, nil, err
+}
+
+// explained is the printed form of a field.
+type explained struct {
+	Name       string   `json:"name"`
+	Type       string   `json:"type"`
+	Required   bool     `json:"required,omitempty"`
+	Values     []string `json:"values,omitempty"`
+	Bounds     string   `json:"bounds,omitempty"`
+	NotActedOn string   `json:"notActedOn,omitempty"`
+	ExcludedBy []string `json:"notWith,omitempty"`
+	OtherNames []string `json:"aliases,omitempty"`
+}
+
+func (p program) explain(kind *kinds.Kind, path []string) error {
+	at, known := schema.Root(kind.Group, kind.Name)
+	if !known {
+		return fmt.Errorf("the fields of %s are of free form", kind.Name)
+	}
+	var of *schema.Field
+	for i, name := range path {
+		if at == nil {
+			return fmt.Errorf("%s has no fields of its own", where(kind, path[:i]))
+		}
+		f := slices.IndexFunc(at.Fields, func(f schema.Field) bool { return strings.EqualFold(f.Name, name) || slices.Contains(f.Aliases, name) })
+		if f < 0 {
+			return unknownField(kind, path[:i], at, name)
+		}
+		of = &at.Fields[f]
+		path[i] = of.Name
+		at = schema.Types()[of.TypeRef]
+		if of.Type != schema.Message {
+			at = nil
+		}
+	}
+	fields := []explained{}
+	switch {
+	case at != nil:
+		for i := range at.Fields {
+			fields = append(fields, explainField(kind, path, at, &at.Fields[i]))
+		}
+	case of != nil:
+		fields = append(fields, explainField(kind, path[:len(path)-1], nil, of))
+	}
+	return p.printExplained(where(kind, path), fields)
+}
+
+func where(kind *kinds.Kind, path []string) string {
+	return strings.Join(append([]string{kind.Name + ".spec"}, path...), ".")
+}
+
+func unknownField(kind *kinds.Kind, path []string, at *schema.Type, name string) error {
+	var names []string
+	for _, f := range at.Fields {
+		names = append(names, f.Name)
+	}
+	if near := arguments.Nearest(name, names); near != "" {
+		return fmt.Errorf("%s has no field %q (did you mean %q?)", where(kind, path), name, near)
+	}
+	if len(names) == 0 {
+		return errors.New(where(kind, path) + " has no fields")
+	}
+	return fmt.Errorf("%s has no field %q (there are %s)", where(kind, path), name, strings.Join(names, ", "))
+}
+
+// explainField tells of a field of a type; of is nil where that is not known.
+func explainField(kind *kinds.Kind, path []string, of *schema.Type, f *schema.Field) explained {
+	e := explained{Name: f.Name, Type: typeOf(f), Required: f.Required, Values: f.Enum, Bounds: boundsOf(f), OtherNames: f.Aliases}
+	if of != nil {
+		for _, set := range of.Oneofs {
+			if slices.Contains(set, f.Name) {
+				e.ExcludedBy = slices.DeleteFunc(slices.Clone(set), func(name string) bool { return name == f.Name })
+			}
+		}
+	}
+	full := strings.Join(append(slices.Clone(path), f.Name), ".")
+	for _, u := range schema.AllUnsupported() {
+		if u.Group == kind.Group && slices.Contains(u.Kinds, kind.Name) && (u.Path == full || u.Path == "") {
+			e.NotActedOn = u.Reason
+			if u.When != "" {
+				e.NotActedOn = "in part: " + u.Reason
+			}
+		}
+	}
+	return e
+}
+
+func typeOf(f *schema.Field) string {
+	name := f.Type
+	if f.Type == schema.Message {
+		name = "object"
+	}
+	switch {
+	case f.Repeated:
+		return "[]" + name
+	case f.Map:
+		return "map[string]" + name
+	}
+	return name
+}
+
+// boundsOf says in words what the values of a field may be.
+func boundsOf(f *schema.Field) string {
+	var all []string
+	between := func(what string, low, high string) {
+		switch {
+		case low != "" && high != "":
+			all = append(all, fmt.Sprintf("%s%s to %s", what, low, high))
+		case low != "":
+			all = append(all, fmt.Sprintf("%s%s or more", what, low))
+		case high != "":
+			all = append(all, fmt.Sprintf("%s%s at most", what, high))
+		}
+	}
+	between("", number(f.Min), number(f.Max))
+	between("", f.MinDuration, f.MaxDuration)
+	between("characters: ", whole(f.MinLength), whole(f.MaxLength))
+	between("items: ", whole(f.MinItems), whole(f.MaxItems))
+	if f.Pattern != "" {
+		all = append(all, "matches "+f.Pattern)
+	}
+	return strings.Join(all, "; ")
+}
+
+func number(n *float64) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*n, 'g', -1, 64)
+}
+
+func whole(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}
+
+func (p program) printExplained(title string, fields []explained) error {
+	out := output.Listing{Tree: fields, Columns: []string{"FIELD", "TYPE", "REQUIRED", "VALUES", "NOTE"}}
+	for _, f := range fields {
+		required := "-"
+		if f.Required {
+			required = "yes"
+		}
+		values := strings.Join(f.Values, ", ")
+		if f.Bounds != "" {
+			values = strings.TrimPrefix(values+"; "+f.Bounds, "; ")
+		}
+		var notes []string
+		if f.NotActedOn != "" {
+			notes = append(notes, "not acted on: "+f.NotActedOn)
+		}
+		if len(f.ExcludedBy) > 0 {
+			notes = append(notes, "not with "+strings.Join(f.ExcludedBy, ", "))
+		}
+		out.Add(f.Name, f.Name, f.Type, required, words.OrDash(values), words.OrDash(strings.Join(notes, "; ")))
+	}
+	if p.Output.IsTable() {
+		fmt.Fprintln(p.Err, title)
+	}
+	return p.PrintListing(out)
+}

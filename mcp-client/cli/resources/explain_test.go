@@ -1,0 +1,36 @@
+package resources_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	explain := func(args ...string) clitest.Result {
+		return clitest.Run(t.Context(), "", nil, append([]string{"explain"}, args...)...)
+	}
+	r := explain("vs.spec.http.retries")
+	require.Equal(t, "VirtualService.spec.http.retries\n", r.Err)
+	require.Regexp(t, `(?m)^FIELD +TYPE +REQUIRED +VALUES +NOTE$`, r.Out)
+	require.Regexp(t, `(?m)^perTryTimeout +duration `, r.Out)
+	require.Equal(t, r.Out, explain("virtualservice.http.retries").Out)
+	require.Contains(t, explain("gateways.gateway.networking.k8s.io.listeners", "-o", "name").Out, "hostname\n")
+	require.Contains(t, explain("dr.trafficPolicy.loadBalancer.simple", "-o", "json").Out, `"LEAST_REQUEST"`)
+	for path, says := range map[string]string{
+		"vs.htp":               `VirtualService.spec has no field "htp" (did you mean "http"?)`,
+		"vs.http.timeout.more": "VirtualService.spec.http.timeout has no fields of its own",
+		"nothing":              "unknown kind",
+	} {
+		r := explain(path)
+		require.NotZero(t, r.Code)
+		require.Contains(t, r.Err, says)
+	}
+	for _, k := range kinds.All() {
+		require.Zero(t, explain(k.Plural+"."+k.Group).Code, k.Name)
+	}
+}

@@ -1,0 +1,62 @@
+package resources_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+)
+
+func TestWhatWasReadIsNotAppliedOverWhatOthersWroteSince(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	require.Equal(t, "1", m.OK("get", "vs/reviews", "-o", "jsonpath={.metadata.resourceVersion}"))
+	for _, format := range []string{"yaml", "json"} {
+		read := m.OK("get", "vs", "-o", format)
+		require.Contains(t, read, "resourceVersion")
+		mine := strings.ReplaceAll(read, "reviews-v", "mine-v")
+		r := m.Pipe(strings.Replace(clitest.VirtualService("default", "reviews", "reviews-v"+format), "app: reviews", "app: "+format, 1), "apply", "-f", "-", "-m", "faster")
+		require.Zero(t, r.Code, r.Err)
+
+		for _, more := range [][]string{{}, {"--dry-run"}} {
+			r = m.Pipe(mine, append([]string{"apply", "-f", "-"}, more...)...)
+			require.Equal(t, 3, r.Code, r.Err)
+			require.Empty(t, r.Out)
+			require.Regexp(t, `^error: virtualservice default/reviews was changed in revision \d by \S+ .*"faster"; the object has been modified: get it again, and make your change to that; nothing was changed\n$`, r.Err)
+		}
+		require.Equal(t, "reviews-v"+format, route(t, m, "reviews"))
+	}
+
+	// A change of labels alone is one, too.
+	m.Await(3)
+	read := m.OK("get", "vs/reviews", "-o", "yaml")
+	m.Apply(strings.Replace(clitest.VirtualService("default", "reviews", "reviews-vjson"), "app: reviews", "app: other", 1))
+	require.Equal(t, 3, m.Pipe(read, "apply", "-f", "-").Code)
+	read = m.OK("get", "vs/reviews", "-o", "yaml")
+	r := m.Pipe(strings.ReplaceAll(read, "reviews-vjson", "mine"), "apply", "-f", "-")
+	require.Zero(t, r.Code, r.Err)
+	require.Equal(t, "mine", route(t, m, "reviews"))
+
+	// What is gone is not made again.
+	m.Await(5)
+	read = m.OK("get", "vs/reviews", "-o", "yaml")
+	m.OK("delete", "vs/reviews")
+	r = m.Pipe(read, "apply", "-f", "-")
+	require.Equal(t, 3, r.Code, r.Err)
+	require.Contains(t, r.Err, "virtualservice default/reviews was deleted in revision 6")
+}
+
+func TestAVersionThatIsNotOursDoesNotCount(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	ofACluster := strings.Replace(clitest.VirtualService("default", "reviews", "v9"), "metadata:\n", "metadata:\n  uid: 6e9f\n  resourceVersion: \"4711\"\n", 1)
+	r := m.Pipe(ofACluster, "apply", "-f", "-")
+	require.Zero(t, r.Code, r.Err)
+	require.Equal(t, "v9", route(t, m, "reviews"))
+
+	r = m.Pipe(strings.Replace(clitest.VirtualService("default", "reviews", "v10"), "metadata:\n", "metadata:\n  resourceVersion: soon\n", 1), "apply", "-f", "-")
+	require.Equal(t, 3, r.Code)
+	require.Contains(t, r.Err, `metadata.resourceVersion: "soon" is not a revision (read the resource from here, or leave it out)`)
+}
