@@ -34,7 +34,9 @@ func route(host, destination string) string {
 }
 
 // forService is a route of the Gateway API for a service.
-func forService(parent string) string { return fmt.Sprintf(`{"parentRefs": [%s], "rules": [{}]}`, parent) }
+func forService(parent string) string {
+	return fmt.Sprintf(`{"parentRefs": [%s], "rules": [{}]}`, parent)
+}
 
 // overTLS is a Gateway with one server, at(…) a ServiceEntry with one address.
 func overTLS(protocol, mode, host string) string {

@@ -27,7 +27,7 @@ var File_pgmesh_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpgmesh/admin/v1/admin.proto\x12\x0fpgmesh.admin.v1\x1a\x1dpgmesh/access/v1/access.proto\x1a\x1cpgmesh/admin/v1/change.proto\x1a\x1dpgmesh/admin/v1/confirm.proto\x1a!pgmesh/admin/v1/defaultdeny.proto\x1a\x1cpgmesh/admin/v1/export.proto\x1a\x1dpgmesh/admin/v1/history.proto\x1a\x1cpgmesh/admin/v1/import.proto\x1a\x1epgmesh/admin/v1/problems.proto\x1a\x1apgmesh/admin/v1/read.proto\x1a\x1dpgmesh/admin/v1/restore.proto\x1a\x1cpgmesh/admin/v1/status.proto\x1a\x1cpgmesh/admin/v1/whoami.proto\x1a\x1bpgmesh/admin/v1/watch.proto2\xf7\f\n" +
+	"\x1bpgmesh/admin/v1/admin.proto\x12\x0fpgmesh.admin.v1\x1a\x1dpgmesh/access/v1/access.proto\x1a\x1cpgmesh/admin/v1/change.proto\x1a\x1dpgmesh/admin/v1/confirm.proto\x1a!pgmesh/admin/v1/defaultdeny.proto\x1a\x1cpgmesh/admin/v1/export.proto\x1a\x1dpgmesh/admin/v1/history.proto\x1a\x1cpgmesh/admin/v1/import.proto\x1a\x1epgmesh/admin/v1/problems.proto\x1a\x1apgmesh/admin/v1/read.proto\x1a\x1dpgmesh/admin/v1/restore.proto\x1a\x1cpgmesh/admin/v1/status.proto\x1a\x1bpgmesh/admin/v1/watch.proto\x1a\x1cpgmesh/admin/v1/whoami.proto2\xf7\f\n" +
 	"\fAdminService\x12H\n" +
 	"\x03Get\x12\x1b.pgmesh.admin.v1.GetRequest\x1a\x1c.pgmesh.admin.v1.GetResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12K\n" +
 	"\x04List\x12\x1c.pgmesh.admin.v1.ListRequest\x1a\x1d.pgmesh.admin.v1.ListResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12P\n" +
@@ -150,8 +150,8 @@ func file_pgmesh_admin_v1_admin_proto_init() {
 	file_pgmesh_admin_v1_read_proto_init()
 	file_pgmesh_admin_v1_restore_proto_init()
 	file_pgmesh_admin_v1_status_proto_init()
-	file_pgmesh_admin_v1_whoami_proto_init()
 	file_pgmesh_admin_v1_watch_proto_init()
+	file_pgmesh_admin_v1_whoami_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
