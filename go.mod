@@ -53,6 +53,8 @@ require (
 	golang.org/x/net v0.61.0
 )
 
+require github.com/evanphx/json-patch/v5 v5.9.11
+
 require (
 	cel.dev/expr v0.25.3 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

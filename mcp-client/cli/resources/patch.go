@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
-	"github.com/pgmesh/pgmesh/mcp-client/patch"
 )
 
 // patchTypes are the types of patches.
@@ -82,17 +82,35 @@ func readPatch(of, text, file string) (func(map[string]any) (map[string]any, err
 		return nil, err
 	}
 	if of == "json" {
-		var operations []patch.Operation
-		if err := json.Unmarshal(written, &operations); err != nil {
+		operations, err := jsonpatch.DecodePatch(written)
+		if err != nil {
 			return nil, errors.New(`a patch of the type json is a list of operations, such as [{"op": "remove", "path": "/spec/gateways"}]`)
 		}
-		return func(tree map[string]any) (map[string]any, error) { return object(patch.Apply(tree, operations)) }, nil
+		return patched(operations.Apply), nil
 	}
-	var fields map[string]any
-	if err := json.Unmarshal(written, &fields); err != nil || fields == nil {
+	if written[0] != '{' {
 		return nil, errors.New(`a patch of the type merge is an object, such as {"metadata": {"labels": {"app": "reviews"}}}`)
 	}
-	return func(tree map[string]any) (map[string]any, error) { return object(patch.Merge(tree, fields), nil) }, nil
+	return patched(func(whole []byte) ([]byte, error) { return jsonpatch.MergePatch(whole, written) }), nil
+}
+
+// patched has a patch of JSON change a tree.
+func patched(apply func([]byte) ([]byte, error)) func(map[string]any) (map[string]any, error) {
+	return func(tree map[string]any) (map[string]any, error) {
+		before, err := json.Marshal(tree)
+		if err != nil {
+			return nil, fmt.Errorf("write the resource as JSON: %w", err)
+		}
+		after, err := apply(before)
+		if err != nil {
+			return nil, err
+		}
+		var changed map[string]any
+		if err := json.Unmarshal(after, &changed); err != nil || changed == nil {
+			return nil, errors.New("nothing of the resource would be left")
+		}
+		return changed, nil
+	}
 }
 
 // asJSON turns YAML, which JSON is, too, into JSON.
@@ -106,15 +124,4 @@ func asJSON(text string) ([]byte, error) {
 		return nil, fmt.Errorf("the patch cannot be written as JSON: %w", err)
 	}
 	return written, nil
-}
-
-func object(tree any, err error) (map[string]any, error) {
-	if err != nil {
-		return nil, err
-	}
-	whole, is := tree.(map[string]any)
-	if !is {
-		return nil, errors.New("nothing of the resource would be left")
-	}
-	return whole, nil
 }

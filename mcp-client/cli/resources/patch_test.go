@@ -21,7 +21,7 @@ func TestPatch(t *testing.T) {
 	require.Zero(t, r.Code, r.Err)
 	require.Equal(t, "v7", route(t, m, "reviews"))
 	r = m.Run("patch", "vs/reviews", "--type=json", "-p", `[{"op": "test", "path": "/spec/hosts/0", "value": "other"}]`)
-	require.Equal(t, clitest.Result{Code: 1, Err: "error: VirtualService default/reviews: operation 1, test /spec/hosts/0: it is \"reviews.example.com\"\n"}, r)
+	require.Equal(t, clitest.Result{Code: 1, Err: "error: VirtualService default/reviews: testing value /spec/hosts/0 failed: test failed\n"}, r)
 
 	r = m.Run("patch", "vs/reviews", "-p", `{"spec": {"htp": []}}`)
 	require.Equal(t, 3, r.Code)
