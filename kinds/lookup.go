@@ -66,6 +66,15 @@ func ByName(word string) (*Kind, error) {
 	return nil, fmt.Errorf("unknown kind %q (%s)", word, nearest.Hint(lower, kindNames(), "known kinds: "))
 }
 
+// Namesake returns the kind of another group that has the same name, and nil if there is none.
+func (k *Kind) Namesake() *Kind {
+	i := slices.IndexFunc(registry, func(other *Kind) bool { return other.Name == k.Name && other != k })
+	if i < 0 {
+		return nil
+	}
+	return registry[i]
+}
+
 // likeKubernetes has the kinds that stand here for what people ask kubectl for.
 var likeKubernetes = map[string]string{
 	"service": "ServiceEntry", "services": "ServiceEntry", "svc": "ServiceEntry",

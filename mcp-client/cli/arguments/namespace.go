@@ -3,6 +3,7 @@ package arguments
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -71,7 +72,17 @@ func (n Namespace) notFound(w Wanted, all []*kinds.Resource) error {
 	case name != "":
 		return fmt.Errorf("%s: not found (did you mean %q?)", key, name)
 	}
-	return fmt.Errorf("%s: not found", key)
+	return fmt.Errorf("%s: not found%s", key, HintOfNamesake(w.Kind))
+}
+
+// HintOfNamesake tells of the other kind with the name of this one; "" if there is none. Whoever names a
+// Gateway may mean that.
+func HintOfNamesake(k *kinds.Kind) string {
+	other := k.Namesake()
+	if other == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (the %s of %s is another kind: %s)", other.Name, other.Group, append(other.ShortNames, strings.ToLower(other.Name))[0])
 }
 
 // Requested returns the namespaces for a call of the admin API, none for all.

@@ -3,7 +3,6 @@ package resources
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -61,8 +60,8 @@ func (p program) deleteChosen(cmd *cobra.Command, args []string, d deleting, fro
 		expected = append(expected, &adminv1.ExpectedRevision{Resource: connect.RefOf(key), Revision: m.GetResourceVersion()})
 	}
 	if len(keys) == 0 {
-		_, err := fmt.Fprintf(p.Err, "nothing found in %s\n", p.Namespace)
-		return err
+		p.NothingFound(query)
+		return nil
 	}
 	return p.delete(cmd.Context(), keys, w, false, expected...)
 }

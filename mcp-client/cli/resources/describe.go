@@ -71,7 +71,7 @@ func (p program) describe(ctx context.Context, query []arguments.Wanted) error {
 	}
 	found, missing := p.Namespace.Find(query, read.Resources)
 	if len(found) == 0 && len(missing) == 0 {
-		fmt.Fprintf(p.Err, "nothing found in %s\n", p.Namespace)
+		p.NothingFound(query)
 		return nil
 	}
 	d := &describer{program: p}

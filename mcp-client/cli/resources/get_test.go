@@ -88,6 +88,8 @@ func TestGetMissingResource(t *testing.T) {
 		{"get", "vs/prod/ratings"}:            {Code: 1, Out: "", Err: "error: VirtualService prod/ratings: not found (there is one in the namespace default)\n"},
 		{"get", "gc", "other-altogether"}:     {Code: 1, Out: "", Err: "error: GatewayClass other-altogether: not found\n"},
 		{"get", "wasmplugins"}:                {Code: 0, Out: "", Err: "nothing found in namespace default\n"},
+		{"get", "gateways", "-lapp=nothing"}:  {Code: 0, Out: "", Err: "nothing found in namespace default (the Gateway of gateway.networking.k8s.io is another kind: gtw)\n"},
+		{"get", "gtw", "istios"}:              {Code: 1, Out: "", Err: "error: Gateway default/istios: not found (the Gateway of networking.istio.io is another kind: gw)\n"},
 		{"get", "vs", "-lapp=nothing"}:        {Code: 0, Out: "", Err: "nothing found in namespace default\n"},
 		{"get", "wasmplugins", "-oyaml"}:      {Code: 0, Out: "", Err: ""},
 		{"get", "vs", "-l=a b"}:               {Code: 2, Out: "", Err: ""},

@@ -22,7 +22,7 @@ func (s *Session) PrintFound(query []arguments.Wanted, labels selector.Selector,
 	found = slices.DeleteFunc(found, func(r *kinds.Resource) bool { return !labels.Matches(r.Labels) })
 	single := len(query) == 1 && query[0].Name != ""
 	if len(found) == 0 && len(missing) == 0 && s.Output.IsTable() {
-		fmt.Fprintf(s.Err, "nothing found in %s\n", s.Namespace)
+		s.NothingFound(query)
 		return nil
 	}
 	if len(found) > 0 || !single {
@@ -36,4 +36,13 @@ func (s *Session) PrintFound(query []arguments.Wanted, labels selector.Selector,
 		return errors.Join(err, failure.Several(missing))
 	}
 	return err
+}
+
+// NothingFound says that there is nothing of what was asked for.
+func (s *Session) NothingFound(query []arguments.Wanted) {
+	hint := ""
+	if len(query) == 1 {
+		hint = arguments.HintOfNamesake(query[0].Kind)
+	}
+	fmt.Fprintf(s.Err, "nothing found in %s%s\n", s.Namespace, hint)
 }
