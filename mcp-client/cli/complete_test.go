@@ -19,7 +19,7 @@ func TestCompletesKindsAndLiveNames(t *testing.T) {
 		"reviews\n:4\n":                                      {"delete", "-n", "prod", "vs", "rev"},
 		"vs/ratings\nvs/reviews\n:4\n":                       {"get", "vs/"},
 		"dr/reviews\n:4\n":                                   {"get", "vs/reviews", "dr/"},
-		"table\nwide\nyaml\njson\nname\njsonpath=\ncustom-columns=\ngo-template=\n:6\n": {"get", "-o", ""},
+		"table\nwide\nyaml\njson\nname\njsonpath=\ncustom-columns=\n:6\n": {"get", "-o", ""},
 		"default\nprod\n:4\n":       {"get", "vs", "-n", ""},
 		"httproutes\n:4\n":          {"watch", "dr", "httpr"},
 		"auto\nalways\nnever\n:4\n": {"get", "--color", ""},

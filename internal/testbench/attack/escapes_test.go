@@ -62,14 +62,17 @@ var reading = []string{
 	"proxy-config clusters none", "proxy-config endpoints none", "proxy-config listeners none", "proxy-config routes none", "proxy-config secrets none",
 	"restore 1 --dry-run", "revert 2 --dry-run", "confirm --list", "token list", "identity list", "identity log", "machines list", "machines show none",
 	"secret list -A", "issuer list", "trust list", "default-deny", "quota list", "quota list -o json", "hosts list", "hosts list -o json", "hosts owner a.evil.mesh", "authority show", "apply --dry-run -f /dev/null", "validate -f /dev/null", "convert vs -A", "delete vs planted -n evil --dry-run",
+	"get vs -A --show-labels", "get vs -A --sort-by .metadata.annotations.text --no-headers", "namespaces", "wait se/planted -n evil --for=jsonpath=.metadata.annotations.text", "delete se -n evil -l a=b --dry-run",
+	"annotate se planted -n evil a=b --dry-run", "label se planted -n evil a=b --dry-run", "patch se planted -n evil -p {} --dry-run", "create --dry-run -f /dev/null", "replace --dry-run -f /dev/null",
+	"problems /dev/null", "problems -A -o github", "problems -A -o sarif",
 }
 
 // pgmeshAlone print nothing that a tenant wrote. They are listed so that a new command is noticed.
 var pgmeshAlone = []string{
-	"authority activate 99", "authority retire 99", "authority roots", "authority rotate --help", "bench --help", "completion --help", "context list", "context show", "context set --help",
-	"context use none", "context delete none", "edit --help", "identity restore none", "identity revoke none", "import --dry-run /dev/null", "issuer create --help", "issuer delete none",
+	"auth can-i get vs", "authority activate 99", "authority retire 99", "authority roots", "authority rotate --help", "bench --help", "completion --help", "context list", "context show", "context set --help",
+	"context use none", "context delete none", "edit --help", "explain vs", "identity restore none", "identity revoke none", "import --dry-run /dev/null", "issuer create --help", "issuer delete none",
 	"default-deny off", "default-deny on --help", "hosts grant --help", "hosts reserve --help", "hosts revoke none.mesh", "kinds", "machines remove none", "quota reset none", "quota set --help", "secret create tls --help", "secret create ca --help", "token create --help", "token revoke none",
-	"trust add --help", "trust remove none", "version",
+	"trust add --help", "trust remove none", "version", "whoami",
 }
 
 // plant writes the text wherever a tenant may, and into the message of each transaction.

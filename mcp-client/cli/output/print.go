@@ -46,7 +46,7 @@ func (p *Printer) PrintResources(resources []*kinds.Resource, named bool, status
 	switch p.Output.Format {
 	case YAML:
 		return p.PrintExactly(statuses.writer().YAML(resources...))
-	case JSON, JSONPath, CustomColumns, GoTemplate:
+	case JSON, JSONPath, CustomColumns:
 		return p.printResourceTree(resources, named, statuses.writer())
 	case Name:
 		for _, r := range resources {
@@ -73,8 +73,6 @@ func (p *Printer) printResourceTree(resources []*kinds.Resource, named bool, w k
 		return p.PrintPath(text)
 	case p.Output.Format == CustomColumns:
 		return p.printCustomColumns(text)
-	case p.Output.Format == GoTemplate:
-		return p.printTemplate(text)
 	}
 	_, err = p.Out.Write(text)
 	return err

@@ -63,19 +63,6 @@ func (p Path) In(text []byte) (string, error) {
 	return string(found), err
 }
 
-// printTemplate prints what the template of go-template makes of an answer, which is JSON.
-func (p *Printer) printTemplate(text []byte) error {
-	tree, err := treeOf(text)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := p.Output.template.Execute(&b, tree); err != nil {
-		return fmt.Errorf("the template: %w", err)
-	}
-	return p.PrintExactly(b.Bytes(), nil)
-}
-
 // PrintPath prints what the template of jsonpath picks from an answer, which is JSON.
 func (p *Printer) PrintPath(text []byte) error {
 	tree, err := treeOf(text)

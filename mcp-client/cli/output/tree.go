@@ -24,8 +24,6 @@ func (p *Printer) PrintTree(v any) error {
 		return p.PrintPath(text)
 	case CustomColumns:
 		return p.printCustomColumns(text)
-	case GoTemplate:
-		return p.printTemplate(text)
 	case Table, Wide, Name, JSON, SARIF, GitHub:
 	}
 	_, err = p.Out.Write(text)

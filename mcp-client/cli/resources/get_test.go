@@ -121,14 +121,13 @@ func TestGetChoosesSortsAndShows(t *testing.T) {
 		"default   ratings   mesh   ratings.example.com   <age>\ndefault   reviews   mesh   reviews.example.com   <age>\n": {"get", "vs", "--no-headers"},
 		"default/ratings default/reviews ": {"get", "vs", "--sort-by", "{.spec.http[0].route[0].destination.host}", "--field-selector", "metadata.namespace=default,metadata.name!=other", "-o", "go-template={{range .items}}{{.metadata.namespace}}/{{.metadata.name}} {{end}}"},
 		"reviews-v1   <none>\n":            {"get", "vs/reviews", "-o", "custom-columns=HOST:.spec.http[0].route[0].destination.host,X:.x", "--no-headers"},
-		"reviews 100":                      {"get", "vs/reviews", "-o", `go-template={{.metadata.name}} {{(index (index .spec.http 0).route 0).weight}}`},
 	} {
 		require.Equal(t, want, ages.ReplaceAllString(m.OK(args...), "<age>"), "%v", args)
 	}
 	shown := m.OK("get", "vs", "-A", "--show-labels", "--field-selector", "metadata.namespace!=prod", "--sort-by", ".metadata.name")
 	require.Regexp(t, `AGE +LABELS\ndefault +ratings .* app=ratings\ndefault +reviews .* app=reviews\n$`, shown)
 	require.Regexp(t, `pgmesh +pgmesh.io/controller +\S+ +<none>\n$`, m.OK("get", "gc", "--show-labels"))
-	for _, args := range [][]string{{"--field-selector", "a"}, {"--field-selector", "=b"}, {"--sort-by", "{"}, {"-o", "go-template="}, {"-o", "go-template={{"}} {
+	for _, args := range [][]string{{"--field-selector", "a"}, {"--field-selector", "=b"}, {"--sort-by", "{"}, {"-o", "go-template={{.kind}}"}} {
 		require.Equal(t, 2, m.Run(append([]string{"get", "vs"}, args...)...).Code, args)
 	}
 }

@@ -46,7 +46,7 @@ is -o json, a line a batch.`,
 			if err != nil {
 				return failure.Usage(cmd, err)
 			}
-			if p.Output.Format == output.CustomColumns || p.Output.Format == output.GoTemplate {
+			if p.Output.Format == output.CustomColumns {
 				return failure.Usage(cmd, errors.New("watch prints no columns and no templates of Go; jsonpath=TEMPLATE picks from each batch"))
 			}
 			w.query = query
@@ -150,7 +150,7 @@ func (w *watcher) print(revision int64, now time.Time, changes []watched) error 
 		return w.printYAML(revision, now, changes)
 	case output.Name:
 		return w.printNames(changes)
-	case output.Table, output.Wide, output.CustomColumns, output.GoTemplate, output.SARIF, output.GitHub:
+	case output.Table, output.Wide, output.CustomColumns, output.SARIF, output.GitHub:
 	}
 	return w.printLines(revision, now, changes)
 }
