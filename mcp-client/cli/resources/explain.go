@@ -185,7 +185,7 @@ func number(n *float64) string {
 	if n == nil {
 		return ""
 	}
-	return strconv.FormatFloat(*n, 'g', -1, 64)
+	return strconv.FormatFloat(*n, 'f', -1, 64)
 }
 
 func whole(n *int) string {
