@@ -119,7 +119,7 @@ func TestGetChoosesSortsAndShows(t *testing.T) {
 	m := clitest.Bookinfo(t)
 	for want, args := range map[string][]string{
 		"default   ratings   mesh   ratings.example.com   <age>\ndefault   reviews   mesh   reviews.example.com   <age>\n": {"get", "vs", "--no-headers"},
-		"default/ratings default/reviews ": {"get", "vs", "--sort-by", "{.spec.http[0].route[0].destination.host}", "--field-selector", "metadata.namespace=default,metadata.name!=other", "-o", "go-template={{range .items}}{{.metadata.namespace}}/{{.metadata.name}} {{end}}"},
+		"default/ratings default/reviews ": {"get", "vs", "--sort-by", "{.spec.http[0].route[0].destination.host}", "--field-selector", "metadata.namespace=default,metadata.name!=other", "-o", "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name} {end}"},
 		"reviews-v1   <none>\n":            {"get", "vs/reviews", "-o", "custom-columns=HOST:.spec.http[0].route[0].destination.host,X:.x", "--no-headers"},
 	} {
 		require.Equal(t, want, ages.ReplaceAllString(m.OK(args...), "<age>"), "%v", args)
