@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -45,9 +46,7 @@ func New(s Source, o Options, log *slog.Logger) *Watch {
 func (w *Watch) Run(ctx context.Context) error {
 	for {
 		w.look(ctx)
-		select {
-		case <-time.After(w.options.Interval):
-		case <-ctx.Done():
+		if !wait.For(ctx, w.options.Interval) {
 			return ctx.Err()
 		}
 	}

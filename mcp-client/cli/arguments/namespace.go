@@ -82,7 +82,7 @@ func HintOfNamesake(k *kinds.Kind) string {
 	if other == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (the %s of %s is another kind: %s)", other.Name, other.Group, append(other.ShortNames, strings.ToLower(other.Name))[0])
+	return fmt.Sprintf(" (the %s of %s is another kind: %s)", other.Name, other.Group, slices.Concat(other.ShortNames, []string{strings.ToLower(other.Name)})[0])
 }
 
 // Requested returns the namespaces for a call of the admin API, none for all.

@@ -16,7 +16,7 @@ import (
 func Apply(ctx context.Context, s *session.Session, documents []*kinds.Document, o Options, expected ...*adminv1.ExpectedRevision) error {
 	req := &adminv1.ApplyRequest{Message: o.Message, DryRun: o.DryRun, Author: Author(), Expected: expected, ConfirmWithin: o.Confirmation(), ExpectResourceVersions: true}
 	for _, d := range documents {
-		sent, err := sentDocument(d, versionOf(d))
+		sent, err := sentDocument(d, VersionOf(d))
 		if err != nil {
 			return err
 		}
@@ -37,10 +37,10 @@ type metadata struct {
 	Version     string            `json:"resourceVersion,omitempty"`
 }
 
-// versionOf returns the revision that a document was made from, "" if it does not say or that is no
+// VersionOf returns the revision that a document was made from, "" if it does not say or that is no
 // revision of ours: an object of a cluster has a version of that cluster, and secrets are not read
 // from here.
-func versionOf(d *kinds.Document) string {
+func VersionOf(d *kinds.Document) string {
 	if d.UID != "" || d.Resource.Kind == kinds.Secret {
 		return ""
 	}

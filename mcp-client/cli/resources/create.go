@@ -2,7 +2,6 @@ package resources
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -76,21 +75,17 @@ func (p program) create(ctx context.Context, documents []*kinds.Document, w chan
 // replace expects each resource at the revision that it has now, for that is how a server is told that
 // it has to exist.
 func (p program) replace(ctx context.Context, documents []*kinds.Document, w change.Options) error {
-	for attempt := 1; ; attempt++ {
+	return untilNotOvertaken(func() (pinned bool, err error) {
 		var expected []*adminv1.ExpectedRevision
-		pinned := false
 		for _, d := range documents {
-			pinned = pinned || d.ResourceVersion != "" && d.UID == ""
+			pinned = pinned || change.VersionOf(d) != ""
 			ref := connect.RefOf(d.Resource.Key())
 			resp, err := session.Ask(ctx, p.Session, adminv1.AdminServiceClient.Get, &adminv1.GetRequest{Resource: ref})
 			if err != nil {
-				return err
+				return false, err
 			}
 			expected = append(expected, &adminv1.ExpectedRevision{Resource: ref, Revision: resp.GetResource().GetMetadata().GetResourceVersion()})
 		}
-		err := change.Apply(ctx, p.Session, documents, w, expected...)
-		if _, conflict := errors.AsType[*failure.Conflict](err); !conflict || pinned || attempt == overtaken {
-			return err
-		}
-	}
+		return pinned, change.Apply(ctx, p.Session, documents, w, expected...)
+	})
 }

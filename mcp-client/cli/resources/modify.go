@@ -25,12 +25,19 @@ const overtaken = 5
 // as one revision, or none. It is anew from the reading if somebody else has changed one meanwhile. A
 // tree in which the change has set another resourceVersion is refused if that is not in force.
 func (p program) modify(ctx context.Context, keys []kinds.Key, w change.Options, edit func(map[string]any) (map[string]any, error)) error {
-	for attempt := 1; ; attempt++ {
+	return untilNotOvertaken(func() (pinned bool, err error) {
 		documents, pinned, err := p.modified(ctx, keys, edit)
 		if err != nil {
-			return err
+			return false, err
 		}
-		err = change.Apply(ctx, p.Session, documents, w)
+		return pinned, change.Apply(ctx, p.Session, documents, w)
+	})
+}
+
+// untilNotOvertaken makes a change anew while others overtake it, unless it is pinned to a revision.
+func untilNotOvertaken(attemptOnce func() (pinned bool, err error)) error {
+	for attempt := 1; ; attempt++ {
+		pinned, err := attemptOnce()
 		if _, conflict := errors.AsType[*failure.Conflict](err); !conflict || pinned || attempt == overtaken {
 			return err
 		}
