@@ -3,11 +3,9 @@ package kubernetes_test
 import (
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/kubetest"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
+	"github.com/pgmesh/pgmesh/internal/portprotocol"
 	"github.com/pgmesh/pgmesh/registry/kubernetes"
 )
 
@@ -134,7 +133,7 @@ func TestThePageHasAllGroupsAndProtocols(t *testing.T) {
 	for _, group := range kubernetes.Groups() {
 		require.Contains(t, text, "\n  - "+group+"\n")
 	}
-	for _, protocol := range slices.Sorted(maps.Keys(kubernetes.Protocols())) {
+	for _, protocol := range portprotocol.Words() {
 		require.Contains(t, text, fmt.Sprintf("`%s`", protocol))
 	}
 }

@@ -12,9 +12,6 @@ func LookEvery(r *Registry, interval time.Duration) { r.settings.look = interval
 // Parameters are those of URLs.
 func Parameters() []string { return slices.Collect(maps.Keys(known)) }
 
-// Protocols are those that ports can be said to speak.
-func Protocols() map[string]string { return protocols }
-
 // Groups are those of the kinds that are read.
 func Groups() []string {
 	found := map[string]bool{}

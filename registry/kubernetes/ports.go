@@ -1,8 +1,9 @@
 package kubernetes
 
 import (
-	"strings"
+	"cmp"
 
+	"github.com/pgmesh/pgmesh/internal/portprotocol"
 	"github.com/pgmesh/pgmesh/registry/service"
 )
 
@@ -15,42 +16,12 @@ func isTCP(protocol string) bool { return protocol == "" || protocol == "TCP" }
 // isServed reports whether a port of Kubernetes is one of the mesh. SCTP is not.
 func isServed(protocol string) bool { return isTCP(protocol) || protocol == udp }
 
-// protocols are those that a port can be said to speak, by its appProtocol or by its name.
-var protocols = map[string]string{
-	"grpc": "GRPC", "grpc-web": "GRPC-WEB", "http": "HTTP", "http2": "HTTP2", "http_proxy": "HTTP_PROXY", "https": "HTTPS",
-	"mongo": "MONGO", "mysql": "MYSQL", "redis": "REDIS", "tcp": "TCP", "tls": "TLS",
-	"kubernetes.io/h2c": "HTTP2", "kubernetes.io/ws": "HTTP", "kubernetes.io/wss": "HTTPS",
-}
-
-// serverFirst are ports on which servers speak first: whoever waits for what the client sends, to
-// detect the protocol, waits for ever.
-var serverFirst = map[uint32]bool{25: true, 53: true, 3306: true}
-
-// protocol is UDP, or what is spoken on connections: what the appProtocol says, else the name of the port, or what stands in it before the
-// first hyphen. Otherwise it is detected.
+// protocol is UDP, or what is spoken on connections. What nobody has said is detected.
 func (p *servicePort) protocol() string {
 	if p.Protocol == udp {
 		return udp
 	}
-	said := p.AppProtocol
-	if said == "" {
-		said = p.Name
-	}
-	said = strings.ToLower(said)
-	if known := protocols[said]; known != "" {
-		return known
-	}
-	if strings.HasPrefix(said, "grpc-web-") {
-		return protocols["grpc-web"]
-	}
-	prefix, _, _ := strings.Cut(said, "-")
-	if known := protocols[prefix]; known != "" && p.AppProtocol == "" {
-		return known
-	}
-	if serverFirst[p.Port] {
-		return "TCP"
-	}
-	return service.Detected
+	return cmp.Or(portprotocol.Of(p.AppProtocol, p.Name, p.Port), service.Detected)
 }
 
 // ports are those of the mesh.
