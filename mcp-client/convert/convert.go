@@ -1,5 +1,8 @@
-// Package convert turns what others have about hosts and paths into Gateways and routes of the Gateway
-// API: VirtualServices and Gateways of Istio, Ingresses of Kubernetes, and files of NGINX and HAProxy.
+// Package convert turns what others have into resources of the mesh. What is about hosts and paths
+// becomes Gateways and routes of the Gateway API: VirtualServices and Gateways of Istio, Ingresses of
+// Kubernetes, and files of NGINX and HAProxy. What a cluster knows of services becomes ServiceEntries and
+// WorkloadEntries.
+//
 // What is converted does with each request what the source did. What cannot be said is told of, and
 // where it might have refused requests, they are refused.
 package convert
@@ -20,9 +23,11 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/convert/haproxycfg"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/ingress"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/istio"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/kubernetes"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/nginx"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/nginxconf"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
 )
 
 // Source is what is converted.
@@ -34,10 +39,12 @@ const (
 	Ingress Source = "ingress"
 	NGINX   Source = "nginx"
 	HAProxy Source = "haproxy"
+
+	Kubernetes Source = "kubernetes" // never found out: the Services beside Ingresses stay what they are
 )
 
 // Sources lists the sources.
-func Sources() []Source { return []Source{Istio, Ingress, NGINX, HAProxy} }
+func Sources() []Source { return []Source{Istio, Ingress, NGINX, HAProxy, Kubernetes} }
 
 // File is a file to be converted.
 type File struct {
@@ -77,6 +84,22 @@ type conversion struct {
 	included map[string]bool       // those that another includes
 	haproxy  []*haproxycfg.Section // of all files
 	ofProxy  string                // the first of them
+
+	inventories map[Source]inventory
+}
+
+// inventory reads what a source knows of services, and converts all of it together.
+type inventory interface {
+	Read(file string, data []byte) error
+	Convert()
+}
+
+// inventory returns the one of a source, or nil if that has none.
+func (c *conversion) inventory(from Source) inventory {
+	if c.inventories[from] == nil && from == Kubernetes {
+		c.inventories[from] = kubernetes.New(c.Namespace, c.Set.Set)
+	}
+	return c.inventories[from]
 }
 
 // read is a file of NGINX.
@@ -87,7 +110,7 @@ type read struct {
 
 // Files converts files, with documents that are known beside: those of a server.
 func Files(files []File, known []*kinds.Document, o Options) (*Result, error) {
-	c := &conversion{Options: o, Set: gateway.NewSet(&report.Report{}), istio: known, others: map[string]int{}, included: map[string]bool{}}
+	c := &conversion{Options: o, Set: gateway.NewSet(result.NewSet(&report.Report{})), istio: known, others: map[string]int{}, included: map[string]bool{}, inventories: map[Source]inventory{}}
 	for _, f := range files {
 		if err := c.file(f); err != nil {
 			return nil, err
@@ -99,11 +122,17 @@ func Files(files []File, known []*kinds.Document, o Options) (*Result, error) {
 	istio.Convert(c.istio, istio.Options{Class: o.Class, WholeSegments: o.WholeSegments}, c.Set)
 	ingress.Convert(c.ingresses, c.services, ingress.Options{Class: o.Class, Gateway: o.Gateway}, c.Set)
 	c.proxies()
+	for _, source := range Sources() {
+		if i := c.inventories[source]; i != nil {
+			i.Convert()
+		}
+	}
+	c.AddGrants()
 	documents, err := c.Documents()
 	if err != nil {
 		return nil, err
 	}
-	c.tellOthers()
+	c.TellOthers(c.others)
 	c.Sort()
 	return &Result{documents, c.Report}, nil
 }
@@ -126,7 +155,10 @@ func (c *conversion) file(f File) error {
 	case Istio, Ingress:
 		return c.resources(f, from)
 	}
-	return fmt.Errorf("%s: it is not known what this is: say --from %s", f.Name, names())
+	if i := c.inventory(from); i != nil {
+		return c.refusable(i.Read(f.Name, f.Data))
+	}
+	return fmt.Errorf("%s: it is not known what this is: say --from %s", f.Name, SourceNames())
 }
 
 // reader reads a file of NGINX with what it includes.
@@ -160,7 +192,8 @@ func (c *conversion) proxies() {
 	}
 }
 
-func names() string {
+// SourceNames names the sources: "istio, ingress or nginx".
+func SourceNames() string {
 	var out []string
 	for _, s := range Sources() {
 		out = append(out, string(s))
@@ -191,13 +224,6 @@ func sourceOf(f File) Source {
 	return ""
 }
 
-// tellOthers tells of documents that are not converted.
-func (c *conversion) tellOthers() {
-	if len(c.others) > 0 {
-		c.Note(report.Place{}, "not converted: "+counted(c.others), "what is of the mesh among them stays as it is")
-	}
-}
-
 // note counts a document that is not converted.
 func (c *conversion) note(kind *kinds.Kind) {
 	if kind.Group != "networking.istio.io" || kind.Name != "VirtualService" && kind.Name != "Gateway" {
@@ -205,5 +231,11 @@ func (c *conversion) note(kind *kinds.Kind) {
 	}
 }
 
-// refusalOf has mistakes of documents as one error.
-func refusalOf(err error) (kinds.Errors, bool) { return errors.AsType[kinds.Errors](err) }
+// refusable keeps mistakes of documents, to be told with those of other files.
+func (c *conversion) refusable(err error) error {
+	if wrong, is := errors.AsType[kinds.Errors](err); is {
+		c.wrong = append(c.wrong, wrong...)
+		return nil
+	}
+	return err
+}

@@ -61,3 +61,8 @@ func FuzzHAProxy(f *testing.F) {
 	seeds(f, convert.HAProxy)
 	f.Fuzz(converts(convert.HAProxy))
 }
+
+func FuzzKubernetes(f *testing.F) {
+	seeds(f, convert.Kubernetes)
+	f.Fuzz(converts(convert.Kubernetes))
+}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,9 @@ func written(t *testing.T, r *convert.Result) string {
 
 var options = convert.Options{Namespace: "default", Class: "pgmesh"}
 
+// found are the sources that are found out.
+var found = []convert.Source{convert.Istio, convert.Ingress, convert.NGINX, convert.HAProxy}
+
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	inputs, err := filepath.Glob("testdata/*/*.in.*")
@@ -47,7 +51,11 @@ func TestGolden(t *testing.T) {
 			t.Parallel()
 			data, err := os.ReadFile(in)
 			require.NoError(t, err)
-			r, err := convert.Files([]convert.File{{Name: base + "." + ext, Data: data}}, nil, options)
+			o := options
+			if o.From = convert.Source(filepath.Base(filepath.Dir(in))); slices.Contains(found, o.From) {
+				o.From = ""
+			}
+			r, err := convert.Files([]convert.File{{Name: base + "." + ext, Data: data}}, nil, o)
 			require.NoError(t, err)
 			got, golden := written(t, r), filepath.Join(filepath.Dir(in), base+".out.yaml")
 			if *update {

@@ -69,6 +69,18 @@ func (r *Reader) File(file string, send func(*kinds.Document) error) error {
 	})
 }
 
+// All returns what passes on the resources of all files, if nothing is wrong.
+func (r *Reader) All(files []string) func(send func(*kinds.Document) error) error {
+	return func(send func(*kinds.Document) error) error {
+		for _, file := range files {
+			if err := r.File(file, send); err != nil {
+				return err
+			}
+		}
+		return r.Conclusion(files)
+	}
+}
+
 // Conclusion returns the error of reading the files, if there is one.
 func (r *Reader) Conclusion(files []string) error {
 	switch {

@@ -54,7 +54,7 @@ func (s Skipped) InWords() string {
 		fmt.Fprintf(&b, " %d %s (%s)", s[k], k.kind, k.apiVersion)
 	}
 	if s[foreignKind{"v1", "Service"}] > 0 {
-		b.WriteString(". Services of Kubernetes are not known to this mesh: write a ServiceEntry for each that is routed to")
+		b.WriteString(". To have the Services of Kubernetes in the mesh, say --from kubernetes to import, or let mcp-server follow the cluster: --registry kubernetes:///KUBECONFIG")
 	}
 	return b.String()
 }

@@ -35,9 +35,12 @@ func Convert(s *session.Session) *cobra.Command {
 	var c conversion
 	cmd := &cobra.Command{
 		Use:   "convert (-f (FILE | FOLDER | -) | KIND [NAME...] | KIND/NAME...)",
-		Short: "Turn VirtualServices, Ingresses, NGINX's or HAProxy's files into routes of the Gateway API",
+		Short: "Turn VirtualServices, Ingresses, NGINX's or HAProxy's files into routes of the Gateway API, and Services into ServiceEntries",
 		Long: `Turn VirtualServices and Gateways of Istio, Ingresses of Kubernetes, and what NGINX and HAProxy do by host and path, into Gateways and
 routes of the Gateway API, and print them as apply takes them. The source stays as it is, and nothing is sent to a server.
+
+With --from kubernetes, Services with their EndpointSlices or Pods become ServiceEntries and WorkloadEntries, and the ConfigMap of Istio a
+MeshConfig. What is of the mesh among them is printed as it is. mcp-client import --from kubernetes sends the same to a server.
 
 Without -f, VirtualServices and Gateways are read from the server. With -f no server is needed. A file's name and content show what it is,
 unless --from says it.
@@ -49,33 +52,47 @@ one that answers 500. With --strict each warning is an error.`,
   mcp-client convert virtualservice/web -n shop > web-route.yaml
   mcp-client convert all -A > routes.yaml
   mcp-client convert -f nginx.conf -n shop --strict | mcp-client apply -f - --dry-run
-  kubectl get ingress,service -A -o yaml | mcp-client convert -f - --gateway edge`,
+  kubectl get ingress,service -A -o yaml | mcp-client convert -f - --gateway edge
+  kubectl get services,endpointslices,pods,nodes -A -o yaml | mcp-client convert -f - --from kubernetes`,
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 0) == (len(c.files.Paths) == 0) {
 				return failure.Usage(cmd, errors.New("name either files with -f, or what to read from the server, such as virtualservices"))
 			}
-			c.options.From = convert.Source(c.from)
-			if c.from != "" && !slices.Contains(convert.Sources(), c.options.From) {
-				return failure.Usage(cmd, fmt.Errorf("--from %s: there is istio, ingress, nginx and haproxy", c.from))
+			if err := validSource(cmd, c.from); err != nil {
+				return err
 			}
+			c.options.From = convert.Source(c.from)
 			return p.convert(cmd, args, c)
 		},
 	}
 	c.files.DeclareFlags(cmd, "convert")
 	f := cmd.Flags()
-	f.StringVar(&c.from, "from", "", "what the files are: istio, ingress, nginx or haproxy (default: as their names and contents show)")
+	declareSource(cmd, &c.from, "as their names and contents show")
 	f.StringVar(&c.options.Gateway, "gateway", "", "the name of the Gateway where the source has none (default: the class of an Ingress, nginx, or haproxy)")
-	f.StringVar(&c.options.Class, "gateway-class", "pgmesh", "the class of Gateways")
+	f.StringVar(&c.options.Class, "gateway-class", defaultClass, "the class of Gateways")
 	f.BoolVar(&c.options.WholeSegments, "whole-segments", false, "match prefixes by whole segments: /a does not match /ab any more, and routes need fewer regular expressions")
 	f.BoolVar(&c.strict, "strict", false, "make each warning an error, and print nothing else")
-	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]cobra.Completion{"istio", "ingress", "nginx", "haproxy"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
+// defaultClass is the class of Gateways.
+const defaultClass = "pgmesh"
+
+// declareSource declares the flag that says what files are.
+func declareSource(cmd *cobra.Command, from *string, otherwise string) {
+	cmd.Flags().StringVar(from, "from", "", "what the files are: "+convert.SourceNames()+" (default: "+otherwise+")")
+	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(strings.Split(strings.ReplaceAll(convert.SourceNames(), " or ", ", "), ", "), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func validSource(cmd *cobra.Command, from string) error {
+	if from == "" || slices.Contains(convert.Sources(), convert.Source(from)) {
+		return nil
+	}
+	return failure.Usage(cmd, fmt.Errorf("--from %s: there is %s", from, convert.SourceNames()))
+}
+
 func (p program) convert(cmd *cobra.Command, args []string, c conversion) error {
-	c.options.Namespace, c.options.Open = p.Namespace.Name, openIncluded
-	var texts []convert.File
 	var known []*kinds.Document
 	if len(args) > 0 {
 		query, err := arguments.Parse(args)
@@ -86,20 +103,29 @@ func (p program) convert(cmd *cobra.Command, args []string, c conversion) error 
 			return err
 		}
 	}
-	found, err := c.files.Texts(p.In, ".conf", ".cfg")
+	result, err := p.convertFiles(c.files, known, c.options)
 	if err != nil {
 		return err
 	}
+	return p.printConverted(result, c.strict)
+}
+
+// convertFiles converts files, with documents that are known beside.
+func (p program) convertFiles(from files.Sources, known []*kinds.Document, o convert.Options) (*convert.Result, error) {
+	o.Namespace, o.Open = p.Namespace.Name, openIncluded
+	found, err := from.Texts(p.In, ".conf", ".cfg")
+	if err != nil {
+		return nil, err
+	}
+	var texts []convert.File
 	for _, f := range found {
 		texts = append(texts, convert.File(f))
 	}
-	result, err := convert.Files(texts, known, c.options)
+	result, err := convert.Files(texts, known, o)
 	if wrong, is := errors.AsType[kinds.Errors](err); is {
-		return &failure.Invalid{Violations: wrong}
-	} else if err != nil {
-		return err
+		return nil, &failure.Invalid{Violations: wrong}
 	}
-	return p.printConverted(result, c.strict)
+	return result, err
 }
 
 // converted are the resources to be converted, with those that say what hosts are.
@@ -133,6 +159,21 @@ func ofIstio(names []string) (out []*kinds.Kind) {
 
 // printConverted prints what a conversion came to, after what it has to tell.
 func (p program) printConverted(r *convert.Result, strict bool) error {
+	if err := p.tellConverted(r, strict); err != nil {
+		return err
+	}
+	resources := make([]*kinds.Resource, len(r.Documents))
+	for i, d := range r.Documents {
+		resources[i] = d.Resource
+	}
+	if p.Output.IsTable() {
+		return p.PrintExactly(kinds.MarshalYAML(resources...))
+	}
+	return p.PrintResources(resources, false, nil)
+}
+
+// tellConverted tells what a conversion has to tell, and fails if there is nothing to go on with.
+func (p program) tellConverted(r *convert.Result, strict bool) error {
 	for _, v := range r.Notes {
 		fmt.Fprintln(p.Err, "note:", v.Error())
 	}
@@ -145,14 +186,7 @@ func (p program) printConverted(r *convert.Result, strict bool) error {
 	case len(r.Documents) == 0:
 		return errors.New("there is nothing that could be converted")
 	}
-	resources := make([]*kinds.Resource, len(r.Documents))
-	for i, d := range r.Documents {
-		resources[i] = d.Resource
-	}
-	if p.Output.IsTable() {
-		return p.PrintExactly(kinds.MarshalYAML(resources...))
-	}
-	return p.PrintResources(resources, false, nil)
+	return nil
 }
 
 // openIncluded opens what a file of NGINX includes, which is named relative to it.

@@ -71,8 +71,8 @@ func TestConvertSaysWhatIsWrong(t *testing.T) {
 	}{
 		"strict":        {[]string{"-f", at("a.yaml"), "--strict"}, 3, "error: 1 thing would be lost, and --strict lets nothing be\n"},
 		"invalid":       {[]string{"-f", at("wrong.yaml")}, 3, `unknown field "host"`},
-		"unknown":       {[]string{"-f", at("odd.txt")}, 1, "it is not known what this is: say --from istio, ingress, nginx or haproxy"},
-		"unknown from":  {[]string{"-f", at("a.yaml"), "--from", "apache"}, 2, "--from apache: there is istio, ingress, nginx and haproxy"},
+		"unknown":       {[]string{"-f", at("odd.txt")}, 1, "it is not known what this is: say --from istio, ingress, nginx"},
+		"unknown from":  {[]string{"-f", at("a.yaml"), "--from", "apache"}, 2, "--from apache: there is istio, ingress, nginx"},
 		"broken":        {[]string{"-f", at("broken.conf")}, 1, "broken.conf: line 1: the file ends within a block"},
 		"nothing named": {nil, 2, "name either files with -f, or what to read from the server"},
 		"both named":    {[]string{"vs", "-f", at("a.yaml")}, 2, "name either files with -f, or what to read from the server"},

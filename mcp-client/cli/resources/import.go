@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	"github.com/pgmesh/pgmesh/mcp-client/convert"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
@@ -19,6 +20,7 @@ type importOptions struct {
 	change.Options
 
 	strict          bool
+	from            string // what else the files are than resources
 	prune, yes      bool
 	pruneNamespaces []string
 	pruneKinds      []string
@@ -38,13 +40,20 @@ A PATH is a file, a folder with its folders, or - for standard input. What a clu
 managedFields, owners and the like. So are documents of kinds that have nothing to do with a mesh, which are counted; with
 --strict they are mistakes. A resource that names no namespace goes to that of --namespace.
 
+With --from, the files are something else, which is converted first: see mcp-client convert, which prints what this imports. Each thing
+that the mesh cannot say is a warning; with --strict it is a mistake.
+
 With --prune, what is not among the resources is deleted, in the namespaces of --prune-namespace alone.`,
 		Example: `  mcp-client import mesh/ -m "everything from git"
   kubectl get virtualservices,destinationrules,gateways.networking.istio.io,serviceentries -A -o yaml | mcp-client import -
-  mcp-client import shop/ --prune --prune-namespace shop --dry-run`,
+  mcp-client import shop/ --prune --prune-namespace shop --dry-run
+  kubectl get services,endpointslices,pods,nodes -A -o yaml | mcp-client import --from kubernetes -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from.Paths, from.Recursive = args, true
+			if err := validSource(cmd, i.from); err != nil {
+				return err
+			}
 			start, err := i.start(cmd)
 			if err != nil {
 				return err
@@ -56,7 +65,8 @@ With --prune, what is not among the resources is deleted, in the namespaces of -
 	i.DeclareConfirm(cmd)
 	i.DeclareWait(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&i.strict, "strict", false, "refuse documents of kinds that have nothing to do with a mesh")
+	declareSource(cmd, &i.from, "resources of the mesh")
+	f.BoolVar(&i.strict, "strict", false, "refuse documents of kinds that have nothing to do with a mesh, and with --from what cannot be converted whole")
 	f.BoolVar(&i.prune, "prune", false, "delete what is not imported, in the namespaces of --prune-namespace")
 	f.StringSliceVar(&i.pruneNamespaces, "prune-namespace", nil, "a namespace to prune; may be given more than once")
 	f.StringSliceVar(&i.pruneKinds, "prune-kind", nil, "prune resources of this kind alone; may be given more than once")
@@ -104,14 +114,13 @@ func (p program) importAll(ctx context.Context, from files.Sources, i importOpti
 	shown := files.NewProgress(p.Err, paths)
 	defer shown.Clear()
 	reading := &files.Reader{In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Strict: i.strict, Shown: shown}
-	done, err := change.Import(ctx, &p.Server, start, shown, func(send func(*kinds.Document) error) error {
-		for _, file := range paths {
-			if err := reading.File(file, send); err != nil {
-				return err
-			}
+	read := reading.All(paths)
+	if i.from != "" {
+		if read, err = p.converting(from, i); err != nil {
+			return err
 		}
-		return reading.Conclusion(paths)
-	})
+	}
+	done, err := change.Import(ctx, &p.Server, start, shown, read)
 	shown.Clear()
 	if err != nil {
 		return err
@@ -120,4 +129,23 @@ func (p program) importAll(ctx context.Context, from files.Sources, i importOpti
 		return err
 	}
 	return i.Wait(ctx, p.Session, done.Revision())
+}
+
+// converting converts files, and returns what passes on the resources that they become.
+func (p program) converting(from files.Sources, i importOptions) (func(send func(*kinds.Document) error) error, error) {
+	result, err := p.convertFiles(from, nil, convert.Options{From: convert.Source(i.from), Class: defaultClass})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.tellConverted(result, i.strict); err != nil {
+		return nil, err
+	}
+	return func(send func(*kinds.Document) error) error {
+		for _, d := range result.Documents {
+			if err := send(d); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
 }

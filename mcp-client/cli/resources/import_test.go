@@ -44,7 +44,7 @@ func TestImportClusterDump(t *testing.T) {
 	m := clitest.Start(t)
 	r := m.Pipe(dump, "import", "-", "-m", "from the cluster")
 	require.Zero(t, r.Code, r.Err)
-	require.Contains(t, r.Err, "2 Service (v1), 1 Deployment (apps/v1). Services of Kubernetes are not known to this mesh: write a ServiceEntry")
+	require.Contains(t, r.Err, "2 Service (v1), 1 Deployment (apps/v1). To have the Services of Kubernetes in the mesh, say --from kubernetes to import")
 	require.Contains(t, r.Out, "virtualservice   1         0            0           0")
 	require.Contains(t, r.Out, "revision 1\n")
 	var stored, message string
@@ -187,4 +187,39 @@ func TestPartialExport(t *testing.T) {
 	require.Contains(t, m.OK("export", "--revision", "1"), "host: before")
 	require.Equal(t, 1, m.Run("export", "--revision", "99").Code)
 	require.Equal(t, 2, m.Run("export", "--kind", "nothing").Code)
+}
+
+// What a cluster knows of services is converted, and what the mesh cannot say of it is told. A dry run changes nothing.
+func TestImportFromKubernetes(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	const cluster = `apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Service, metadata: {name: reviews, namespace: shop}, spec: {selector: {app: reviews}, sessionAffinity: ClientIP, ports: [{name: http, port: 9080}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: reviews-1, namespace: shop, labels: {app: reviews}}, status: {podIP: 10.0.0.1, phase: Running}}
+`
+	r := m.Pipe(cluster, "import", "--from", "kubernetes", "-", "--strict")
+	require.Equal(t, 3, r.Code, r.Err)
+	require.Contains(t, r.Err, "write a DestinationRule with consistentHash.useSourceIp")
+	r = m.Pipe(cluster, "import", "--from", "kubernetes", "-", "--dry-run")
+	require.Zero(t, r.Code, r.Err)
+	var count int
+	m.Query("SELECT count(*) FROM mesh.resources", &count)
+	require.Zero(t, count)
+	r = m.Pipe(cluster, "import", "--from", "kubernetes", "-")
+	require.Zero(t, r.Code, r.Err)
+	require.Contains(t, r.Out, "serviceentry    1")
+	require.Contains(t, r.Out, "workloadentry   1")
+	var address string
+	m.Query("SELECT address FROM mesh.endpoints WHERE host = 'reviews.shop.svc.cluster.local'", &address)
+	require.Equal(t, "10.0.0.1", address)
+
+	r = m.Pipe(cluster, "import", "--from", "nomad", "-")
+	require.Equal(t, 2, r.Code)
+	require.Contains(t, r.Err, "--from nomad: there is istio, ingress, nginx")
+	r = m.Pipe("kind: Deployment\napiVersion: apps/v1\n", "import", "--from", "kubernetes", "-")
+	require.Equal(t, 1, r.Code)
+	require.Contains(t, r.Err, "not converted: 1 Deployment")
+	require.Contains(t, r.Err, "there is nothing that could be converted")
 }

@@ -1,15 +1,13 @@
 package gateway
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/precedence"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
 )
 
 // Action is what becomes of requests. Without backends and a redirection they are answered with 500.
@@ -181,14 +179,11 @@ func (s *Set) valid(groups []group) (out []ruleSpec) {
 
 // wrong is what is not valid of a rule.
 func wrong(rule ruleSpec) string {
-	text, err := json.Marshal(object{version, "HTTPRoute", metadata{"route", "default"}, routeSpec{[]Parent{{Name: "gateway"}}, nil, []ruleSpec{rule}}})
-	if err == nil {
-		_, err = kinds.Parse("", text)
+	wrong := result.Wrong("HTTPRoute", "default", routeSpec{[]Parent{{Name: "gateway"}}, nil, []ruleSpec{rule}})
+	if len(wrong) == 0 {
+		return ""
 	}
-	if wrong, is := errors.AsType[kinds.Errors](err); is {
-		return strings.TrimPrefix(wrong[0].Path, "spec.rules[0].") + ": " + wrong[0].Reason
-	}
-	return ""
+	return strings.TrimPrefix(wrong[0].Path, "spec.rules[0].") + ": " + wrong[0].Reason
 }
 
 // grouped writes rules that follow each other and do the same as one.

@@ -9,6 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/convert/gateway"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/haproxycfg"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
 )
 
 // backend is a backend, which is written when it is used.
@@ -28,7 +29,7 @@ func (c *conversion) use(b *backend, protocol string) {
 	b.done, b.ok = true, true
 	s := b.section
 	at := report.Place{File: s.File, Line: s.Line, Kind: s.Kind, Name: s.Name()}
-	name := gateway.Name(s.Name())
+	name := result.Name(s.Name())
 	spec := gateway.ServiceOf(name + "." + c.Namespace + ".mesh")
 	policy := gateway.TrafficPolicy{}
 	for _, l := range s.From {

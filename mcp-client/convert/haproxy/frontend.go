@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/convert/gateway"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/haproxycfg"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
 )
 
 // frontend is a frontend on its way.
@@ -119,7 +120,7 @@ func (f *frontend) certified(l haproxycfg.Line, b *bind) {
 		switch {
 		case word == "crt" && i+1 < len(l.Words):
 			file := l.Words[i+1]
-			secrets = append(secrets, gateway.Name(strings.TrimSuffix(path.Base(file), path.Ext(file))))
+			secrets = append(secrets, result.Name(strings.TrimSuffix(path.Base(file), path.Ext(file))))
 		case word == "verify" && l.Word(i+1) != "none", word == "ca-file", word == "crt-list":
 			f.Lose(place(l), word+" is not taken over", "write it into tls of the Gateway")
 			f.closed = f.closed || word != "crt-list"

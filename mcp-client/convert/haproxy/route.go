@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pgmesh/pgmesh/mcp-client/convert/gateway"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
 )
 
 // write writes the routes of a frontend: for each host that it names, and for all others.
@@ -34,7 +35,7 @@ func (f *frontend) write() {
 			break
 		}
 		for _, r := range f.routes(rules, then, scheme) {
-			r.Name, r.Parents, r.From, r.Namespace = gateway.Name(name+r.Name), parents, f.at, f.Namespace
+			r.Name, r.Parents, r.From, r.Namespace = result.Name(name+r.Name), parents, f.at, f.Namespace
 			f.AddRoute(r)
 		}
 	}
@@ -150,7 +151,7 @@ func (f *frontend) connections() {
 			continue
 		}
 		if byName = true; r.to.ok && len(parents) > 0 {
-			f.AddConnections("TLSRoute", f.Namespace, gateway.Name(f.section.Name()+"-"+names[0]), gateway.Connections{
+			f.AddConnections("TLSRoute", f.Namespace, result.Name(f.section.Name()+"-"+names[0]), gateway.Connections{
 				Parents: parents, Hostnames: names, Rules: []gateway.ConnectionRule{{Backends: []gateway.Backend{r.to.to}}},
 			}, r.at)
 		}
@@ -161,7 +162,7 @@ func (f *frontend) connections() {
 		f.Lose(f.at, "a TLSRoute has names: connections for other names have no backend", "write a TLSRoute with a name such as *.example.com")
 	default:
 		if f.conversion.use(f.byAll, "TCP"); f.byAll.ok {
-			f.AddConnections("TCPRoute", f.Namespace, gateway.Name(f.section.Name()), gateway.Connections{
+			f.AddConnections("TCPRoute", f.Namespace, result.Name(f.section.Name()), gateway.Connections{
 				Parents: parents, Rules: []gateway.ConnectionRule{{Backends: []gateway.Backend{f.byAll.to}}},
 			}, f.at)
 		}

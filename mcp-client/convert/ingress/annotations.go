@@ -10,6 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/convert/gateway"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/precedence"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
 )
 
 // prefix is that of the annotations of the NGINX controller.
@@ -196,7 +197,7 @@ func (s *settings) rewritten(p Path) (*gateway.Path, bool) {
 // controller does.
 func (c *conversion) secure(i *Ingress, to gateway.Backend, at report.Place) {
 	c.Note(at, fmt.Sprintf("the certificate of %s is not checked, as before", to.Name), "write a BackendTLSPolicy in the place of the DestinationRule, to have it checked")
-	c.AddOnce("DestinationRule", i.Metadata.Namespace, gateway.Name(to.Name+"-tls"), gateway.Unchecked(to.Name+"."+i.Metadata.Namespace+".svc.cluster.local", ""), at)
+	c.AddOnce("DestinationRule", i.Metadata.Namespace, result.Name(to.Name+"-tls"), gateway.Unchecked(to.Name+"."+i.Metadata.Namespace+".svc.cluster.local", ""), at)
 }
 
 // ofCanaries are the rules that canaries of the path add, before it. One by weight joins the backends

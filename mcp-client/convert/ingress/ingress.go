@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/convert/gateway"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/precedence"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
 )
 
 // Options say how to convert.
@@ -181,7 +182,7 @@ func (i *Ingress) hosts() (out []host) {
 func (c *conversion) host(i *Ingress, h host, s *settings) {
 	name := i.Metadata.Name
 	if len(i.Spec.Rules) > 1 || h.name != "" {
-		name = gateway.Name(i.Metadata.Name + "-" + h.name)
+		name = result.Name(i.Metadata.Name + "-" + h.name)
 	}
 	plain, secure := c.parents(i, h)
 	r := gateway.Route{Namespace: i.Metadata.Namespace, Name: name, Parents: append(plain, secure...), From: h.at}
@@ -205,14 +206,14 @@ func redirect(to *gateway.Redirect) *gateway.Action {
 
 // parents are the listeners for a host: one of HTTP, and one of HTTPS if it has a certificate.
 func (c *conversion) parents(i *Ingress, h host) (plain, secure []gateway.Parent) {
-	name := cmp.Or(c.Gateway, gateway.Name(cmp.Or(i.class(), "ingress")))
+	name := cmp.Or(c.Gateway, result.Name(cmp.Or(i.class(), "ingress")))
 	key := i.Metadata.Namespace + "/" + name
 	g := c.gateways[key]
 	if g == nil {
 		g = &listening{namespace: i.Metadata.Namespace, name: name, from: i.Place}
 		c.gateways[key] = g
 	}
-	label := gateway.Name(strings.TrimPrefix(h.name, "*."))
+	label := result.Name(strings.TrimPrefix(h.name, "*."))
 	if strings.HasPrefix(h.name, "*.") {
 		label = "any-" + label
 	}

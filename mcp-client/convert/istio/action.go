@@ -14,6 +14,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/mcp-client/convert/gateway"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
 )
 
 // refused says what becomes of requests for which there is no such answer.
@@ -22,7 +23,7 @@ const refused = ": the rule's requests are answered with 500"
 // action converts what a rule does. It is nil if that cannot be said.
 func (v *virtualService) action(r *networking.HTTPRoute, at report.Place) *gateway.Action {
 	a := &gateway.Action{}
-	if r.GetName() != "" && gateway.Name(r.GetName()) == r.GetName() {
+	if r.GetName() != "" && result.Name(r.GetName()) == r.GetName() {
 		a.Name = r.GetName()
 	}
 	switch {

@@ -10,6 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/gateway"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
 )
 
 // converted is a Gateway with its listeners.
@@ -112,7 +113,7 @@ func (c *conversion) listenerName(g *converted, in *networking.Server, host stri
 	if len(in.GetHosts()) > 1 && host != "" {
 		name += "-" + strings.TrimPrefix(host, "*.")
 	}
-	name = gateway.Name(name)
+	name = result.Name(name)
 	wanted := name
 	for n := 2; slices.ContainsFunc(g.listeners, func(l gateway.Listener) bool { return l.Name == name }); n++ {
 		name = fmt.Sprintf("%s-%d", wanted, n)

@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/gateway"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
 )
 
 // subset is a backend for a subset. The Gateway API has none, so it becomes a service of its own: a
@@ -36,8 +37,8 @@ func (v *virtualService) subset(host, name string, port int, at report.Place) (g
 			"convert the ServiceEntry and the DestinationRule of the host with it, or write a service for each subset")
 		return gateway.Backend{}, false
 	}
-	own := gateway.Name(entry.Resource.Name + "-" + name)
-	ownHost := gateway.Name(name) + "." + host
+	own := result.Name(entry.Resource.Name + "-" + name)
+	ownHost := result.Name(name) + "." + host
 	spec := ofSubset(specOf[*networking.ServiceEntry](entry), ownHost, subset.GetLabels())
 	v.Add("ServiceEntry", entry.Resource.Namespace, own, tree(spec), at)
 	policy := proto.CloneOf(specOf[*networking.DestinationRule](rule).GetTrafficPolicy())

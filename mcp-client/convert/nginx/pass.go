@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/convert/nginxconf"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/precedence"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
 )
 
 // service is what an upstream or an address became.
@@ -152,7 +153,7 @@ func (c *conversion) service(to, scheme, name string, d *nginxconf.Directive) se
 // backends writes the ServiceEntry of an upstream, or of an address, and how it is spoken to.
 func (c *conversion) backends(to, scheme, serverName string, d *nginxconf.Directive) service {
 	at, servers := place(d), []*nginxconf.Directive{{Name: "server", Args: []string{to}, File: d.File, Line: d.Line}}
-	name, port := gateway.Name(to), gateway.ServicePort{Number: 80, Name: "http", Protocol: "HTTP"}
+	name, port := result.Name(to), gateway.ServicePort{Number: 80, Name: "http", Protocol: "HTTP"}
 	if strings.HasPrefix(scheme, "grpc") {
 		port.Name, port.Protocol = "grpc", "GRPC"
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/convert/gateway"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/nginxconf"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
 )
 
 // server is a server on its way.
@@ -43,9 +44,9 @@ func (c *conversion) server(d *nginxconf.Directive, inside scope) *server {
 		case "server_name":
 			s.named(d)
 		case "ssl_certificate":
-			s.secret = gateway.Name(strings.TrimSuffix(path.Base(d.Arg(0)), path.Ext(d.Arg(0))))
+			s.secret = result.Name(strings.TrimSuffix(path.Base(d.Arg(0)), path.Ext(d.Arg(0))))
 			if s.secret == "fullchain" || s.secret == "cert" { // certbot names all files alike, and the folder after the host
-				s.secret = gateway.Name(path.Base(path.Dir(d.Arg(0))))
+				s.secret = result.Name(path.Base(path.Dir(d.Arg(0))))
 			}
 			cert = d.Arg(0)
 		case "ssl_certificate_key":
@@ -142,7 +143,7 @@ func (p port) sectionName(name string) string {
 	if name == "" {
 		return fmt.Sprintf("https-%d", p.number)
 	}
-	return gateway.Name(fmt.Sprintf("https-%d-%s", p.number, strings.ReplaceAll(name, "*", "any")))
+	return result.Name(fmt.Sprintf("https-%d-%s", p.number, strings.ReplaceAll(name, "*", "any")))
 }
 
 // listen adds the listeners that a server needs: one for a port of HTTP, and one for each name of TLS.
@@ -256,5 +257,5 @@ func (c *conversion) routeName(names []string, scheme string, s *server) string 
 	if len(s.ports) > 1 || scheme == "https" {
 		name += "-" + scheme
 	}
-	return gateway.Name(name)
+	return result.Name(name)
 }
