@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -81,7 +82,7 @@ func (o *Options) mode(ctx context.Context, metrics prometheus.Registerer) (mode
 		return o.identify(ctx, metrics)
 	}
 	if o.Identity.Given() {
-		return nil, listen.ErrSecure
+		return nil, fmt.Errorf("%w (--state-dir and --join-token-file are such flags, too)", listen.ErrSecure)
 	}
 	return o.nobody()
 }
