@@ -223,3 +223,20 @@ items:
 	require.Contains(t, r.Err, "not converted: 1 Deployment")
 	require.Contains(t, r.Err, "there is nothing that could be converted")
 }
+
+// What machines have registered is not in files, and pruning leaves it alone.
+func TestPruneLeavesMachinesAlone(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	const group = "{apiVersion: networking.istio.io/v1, kind: WorkloadGroup, metadata: {name: cart, namespace: shop}, spec: {template: {}}}\n"
+	m.Apply(group + clitest.Separator + clitest.VirtualService("shop", "gone", "v1"))
+	m.Register(m.Store())
+	r := m.Pipe(group, "import", "-", "--prune", "--prune-namespace", "shop", "--yes")
+	require.Zero(t, r.Code, r.Err)
+	require.Contains(t, r.Out, "virtualservice shop/gone deleted\n")
+	require.NotContains(t, r.Out, "workloadentry")
+	require.NotContains(t, r.Err, "put back")
+	var entries int
+	m.Query("SELECT count(*) FROM mesh.resources WHERE kind = 'WorkloadEntry'", &entries)
+	require.Equal(t, 2, entries)
+}

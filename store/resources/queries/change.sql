@@ -56,9 +56,10 @@ DELETE FROM mesh.secrets s USING unnest($1::text[], $2::text[]) AS d (ns, n)
 WHERE s.namespace = ns AND s.name = n RETURNING 'core', 'Secret', namespace, name, true
 
 -- name: Prune
--- Deletes the resources of some kinds and namespaces, except for some.
+-- Deletes the resources of some kinds and namespaces, except for some, and for what machines have registered by themselves.
 DELETE FROM mesh.resources r
 USING unnest($5::text[], $6::text[]) AS pruned (g, k)
 WHERE r.api_group = pruned.g AND r.kind = pruned.k AND r.namespace = ANY ($7::text[])
+  AND NOT (r.kind = 'WorkloadEntry' AND r.annotations ? 'mesh.pgmesh.io/machine')
   AND (r.api_group, r.kind, r.namespace, r.name) NOT IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]))
 RETURNING r.api_group, r.kind, r.namespace, r.name, true
