@@ -17,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/compare"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/gitops"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/history"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/identity"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
@@ -90,7 +91,7 @@ func addCommands(root *cobra.Command, p *session.Session) {
 		snapshots.Command(p), server.Status(p), server.Bench(p))
 	group("Ask a pgmesh server:", problems.Command(p), history.History(p), history.Blame(p), resources.Export(p), proxies.Status(p), rollout.Command(p), resources.Wait(p), identity.WhoAmI(p), identity.Auth(p), server.Blockers(p))
 	group("Ask discovery:", proxies.Config(p))
-	group("Change a mesh:", resources.Apply(p), resources.Create(p), resources.Replace(p), resources.Patch(p), resources.Label(p), resources.Annotate(p), resources.Edit(p), resources.Delete(p), resources.Import(p), history.Restore(p), history.Revert(p),
+	group("Change a mesh:", resources.Apply(p), gitops.Sync(p), resources.Create(p), resources.Replace(p), resources.Patch(p), resources.Label(p), resources.Annotate(p), resources.Edit(p), resources.Delete(p), resources.Import(p), history.Restore(p), history.Revert(p),
 		history.Confirm(p), secrets.Command(p), tenancy.DefaultDeny(p))
 	group("Decide who belongs to a mesh:", identity.Token(p), identity.Identity(p), identity.Machines(p), identity.Authority(p), identity.Trust(p), identity.Issuer(p),
 		tenancy.Hosts(p), tenancy.Quota(p))

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,7 @@ var elsewhere = []string{
 	"kubectl ",    // a cluster
 	"2030-01-31T", // the time to come
 	"end 4711",    // a session of the database that holds up others
+	"git.example", // a server with a repository
 }
 
 func TestExamplesWork(t *testing.T) {
@@ -68,7 +70,7 @@ func TestExamplesWork(t *testing.T) {
 				shell.discover()
 			}
 			for _, line := range lines {
-				if strings.HasPrefix(line, elsewhere[0]) || strings.Contains(line, elsewhere[1]) || strings.Contains(line, elsewhere[2]) {
+				if slices.ContainsFunc(elsewhere, func(word string) bool { return strings.Contains(line, word) }) {
 					continue
 				}
 				code, told := shell.run(line)

@@ -25,6 +25,11 @@ const (
 	portionBytes     = 1 << 20
 )
 
+// Start returns the first message of an import.
+func (o *Options) Start() *adminv1.ImportStart {
+	return &adminv1.ImportStart{Message: o.Message, DryRun: o.DryRun, Author: Author(), ConfirmWithin: o.Confirmation()}
+}
+
 // Import sends the documents that read produces, and returns what the import did. If read fails,
 // nothing is changed.
 func Import(ctx context.Context, s *connect.Server, start *adminv1.ImportStart, shown *files.Progress, read func(send func(*kinds.Document) error) error) (*Imported, error) {
@@ -117,8 +122,13 @@ type Imported struct {
 	revision  int64
 	confirmBy *timestamppb.Timestamp
 	of        map[kindName]map[string]int
-	outcomes  []outcome
+	outcomes  []outcome // of what was deleted
+	changed   int
+	told      []string
 }
+
+// mostTold is how many changed resources are named.
+const mostTold = 20
 
 type kindName struct{ group, kind string }
 
@@ -148,6 +158,11 @@ func (i *Imported) add(o outcome) {
 		i.of[k] = map[string]int{}
 	}
 	i.of[k][o.Action]++
+	if o.Action != actions[adminv1.Outcome_ACTION_UNCHANGED] {
+		if i.changed++; i.changed <= mostTold {
+			i.told = append(i.told, o.inWords())
+		}
+	}
 	if o.Action == actions[adminv1.Outcome_ACTION_DELETED] {
 		i.outcomes = append(i.outcomes, o)
 	}

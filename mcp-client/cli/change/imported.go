@@ -41,6 +41,12 @@ func (i *Imported) kinds() []importedKind {
 // Revision is the revision that the import made; 0 if there was nothing to change.
 func (i *Imported) Revision() int64 { return i.revision }
 
+// Changed is how many resources are not what they were.
+func (i *Imported) Changed() int { return i.changed }
+
+// Told has the first of them in words: "virtualservice shop/web configured".
+func (i *Imported) Told() []string { return i.told }
+
 // Print prints what the import did, and what was left out of it.
 func (i *Imported) Print(p *output.Printer, left files.Skipped, dryRun bool) error {
 	if text := left.InWords(); text != "" {
@@ -60,8 +66,8 @@ func (i *Imported) Print(p *output.Printer, left files.Skipped, dryRun bool) err
 		return err
 	}
 	for _, o := range i.outcomes {
-		if key, known := o.key(); known {
-			fmt.Fprintf(p.Out, "%s %s %s\n", words.Kind(key.Kind), key.FullName(), o.Action)
+		if text := o.inWords(); text != "" {
+			fmt.Fprintln(p.Out, text)
 		}
 	}
 	_, err := fmt.Fprintf(p.Out, "%s\n%s", Conclusion(i.revision, dryRun), confirmHint(i.confirmBy, i.revision))

@@ -49,6 +49,15 @@ func (o outcome) key() (kinds.Key, bool) {
 	return kinds.Key{Kind: kind, Namespace: o.Space, Name: o.Name}, known
 }
 
+// inWords is "virtualservice shop/web configured", or "" for a kind that this program does not know.
+func (o outcome) inWords() string {
+	key, known := o.key()
+	if !known {
+		return ""
+	}
+	return fmt.Sprintf("%s %s %s", words.Kind(key.Kind), key.FullName(), o.Action)
+}
+
 // changeAnswer is implemented by the answers to every change.
 type changeAnswer interface {
 	problems.Answer
@@ -79,7 +88,7 @@ func PrintOutcomes(p *output.Printer, answer changeAnswer, dryRun bool) error {
 		case p.Output.Format == output.Name:
 			fmt.Fprintln(&b, words.Reference(key))
 		default:
-			fmt.Fprintf(&b, "%s %s %s\n", words.Kind(key.Kind), key.FullName(), o.Action)
+			fmt.Fprintln(&b, o.inWords())
 		}
 	}
 	if p.Output.Format != output.Name {

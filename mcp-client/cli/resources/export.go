@@ -12,6 +12,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
@@ -36,7 +37,7 @@ What is written can be imported, and is then the same to the letter.`,
   mcp-client export --revision 1 > before.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			refs, err := kindRefs(words)
+			refs, err := change.KindRefs(words)
 			if err != nil {
 				return err
 			}

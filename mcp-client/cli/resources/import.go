@@ -2,13 +2,11 @@ package resources
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
-	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	"github.com/pgmesh/pgmesh/mcp-client/convert"
@@ -19,11 +17,9 @@ import (
 type importOptions struct {
 	change.Options
 
-	strict          bool
-	from            string // what else the files are than resources
-	prune, yes      bool
-	pruneNamespaces []string
-	pruneKinds      []string
+	strict  bool
+	from    string // what else the files are than resources
+	pruning change.Pruning
 }
 
 // Import returns the command import.
@@ -54,8 +50,9 @@ With --prune, what is not among the resources is deleted, in the namespaces of -
 			if err := validSource(cmd, i.from); err != nil {
 				return err
 			}
-			start, err := i.start(cmd)
-			if err != nil {
+			start := i.Start()
+			var err error
+			if start.Prune, err = i.pruning.Checked(cmd, i.DryRun); err != nil {
 				return err
 			}
 			return p.importAll(cmd.Context(), from, i, start)
@@ -67,42 +64,9 @@ With --prune, what is not among the resources is deleted, in the namespaces of -
 	f := cmd.Flags()
 	declareSource(cmd, &i.from, "resources of the mesh")
 	f.BoolVar(&i.strict, "strict", false, "refuse documents of kinds that have nothing to do with a mesh, and with --from what cannot be converted whole")
-	f.BoolVar(&i.prune, "prune", false, "delete what is not imported, in the namespaces of --prune-namespace")
-	f.StringSliceVar(&i.pruneNamespaces, "prune-namespace", nil, "a namespace to prune; may be given more than once")
-	f.StringSliceVar(&i.pruneKinds, "prune-kind", nil, "prune resources of this kind alone; may be given more than once")
-	f.BoolVar(&i.yes, "yes", false, "prune without having looked at it by --dry-run")
+	i.pruning.DeclareFlags(cmd)
+	i.pruning.DeclareYes(cmd)
 	return cmd
-}
-
-// start returns the first message of an import.
-func (i *importOptions) start(cmd *cobra.Command) (*adminv1.ImportStart, error) {
-	start := &adminv1.ImportStart{Message: i.Message, DryRun: i.DryRun, Author: change.Author(), ConfirmWithin: i.Confirmation()}
-	switch {
-	case !i.prune && len(i.pruneNamespaces)+len(i.pruneKinds) > 0:
-		return nil, failure.Usage(cmd, errors.New("--prune-namespace and --prune-kind say what --prune is to do, which is missing"))
-	case !i.prune:
-		return start, nil
-	case len(i.pruneNamespaces) == 0:
-		return nil, failure.Usage(cmd, errors.New("name what to prune with --prune-namespace"))
-	case !i.yes && !i.DryRun:
-		return nil, failure.Usage(cmd, errors.New("--prune deletes resources: look at what it would do with --dry-run, and then say --yes"))
-	}
-	start.Prune = &adminv1.Prune{Namespaces: i.pruneNamespaces}
-	refs, err := kindRefs(i.pruneKinds)
-	start.Prune.Kinds = refs
-	return start, err
-}
-
-func kindRefs(words []string) ([]*adminv1.KindRef, error) {
-	var refs []*adminv1.KindRef
-	for _, word := range words {
-		k, err := kinds.ByName(word)
-		if err != nil {
-			return nil, failure.Usage(nil, err)
-		}
-		refs = append(refs, &adminv1.KindRef{Group: k.Group, Kind: k.Name})
-	}
-	return refs, nil
 }
 
 // importAll reads the files and sends the documents as it reads them.

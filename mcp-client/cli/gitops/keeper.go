@@ -1,0 +1,221 @@
+package gitops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	"github.com/pgmesh/pgmesh/mcp-client/gitrepo"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// keeper keeps the mesh as the repository has it.
+type keeper struct {
+	*syncing
+
+	prune *adminv1.Prune
+	shown *shown
+
+	applied  string // the id of the commit that the mesh was made to be
+	revision int64  // the newest one when the mesh was last held against the commit
+	told     string // what was told last, which is not told again
+}
+
+// once brings the newest commit into the mesh, or tells what it would change.
+func (k *keeper) once(ctx context.Context) error {
+	commit, err := k.repository.Fetch(ctx)
+	if err != nil {
+		return err
+	}
+	done, left, err := k.send(ctx, messageOf(commit), k.DryRun)
+	if err != nil {
+		return err
+	}
+	if err := done.Print(k.Printer, left, k.DryRun); err != nil {
+		return err
+	}
+	if k.DryRun && done.Changed() > 0 {
+		k.list(done)
+		return failure.ErrDifferent
+	}
+	return k.Wait(ctx, k.Session, done.Revision())
+}
+
+// forever looks for commits and for drift again and again. What fails is told once, and tried again.
+func (k *keeper) forever(ctx context.Context) error {
+	for {
+		err := k.pass(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		k.shown.passed(k.applied, err)
+		if err != nil {
+			k.tellFailure(err)
+		}
+		if !wait.For(ctx, k.interval) {
+			return ctx.Err()
+		}
+	}
+}
+
+// pass brings a new commit into the mesh, or else looks for drift.
+func (k *keeper) pass(ctx context.Context) error {
+	commit, err := k.repository.Fetch(ctx)
+	if err != nil {
+		return err
+	}
+	newest, err := k.newest(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case commit.ID != k.applied:
+		return k.apply(ctx, commit)
+	case newest == k.revision:
+		k.told = ""
+		return nil
+	}
+	drifted, _, err := k.send(ctx, "", true)
+	if err != nil {
+		return err
+	}
+	k.shown.drifted(drifted.Changed())
+	if drifted.Changed() > 0 && k.drift == revert {
+		return k.putBack(ctx, commit, drifted)
+	}
+	k.tellDrift(commit, drifted)
+	k.revision = newest
+	return nil
+}
+
+// apply brings a commit into the mesh.
+func (k *keeper) apply(ctx context.Context, commit *gitrepo.Commit) error {
+	done, left, err := k.send(ctx, messageOf(commit), false)
+	if err != nil {
+		return fmt.Errorf("commit %s %q: %w", commit.Short(), commit.Subject, err)
+	}
+	fmt.Fprintf(k.Out, "commit %s %q of %s: %s, %d changed\n", commit.Short(), commit.Subject, commit.Author, change.Conclusion(done.Revision(), false), done.Changed())
+	if text := left.InWords(); text != "" {
+		fmt.Fprintln(k.Err, strings.TrimPrefix(text, "; "))
+	}
+	k.list(done)
+	k.applied, k.told = commit.ID, ""
+	k.shown.drifted(0)
+	if k.revision, err = k.newest(ctx); err != nil {
+		return err
+	}
+	return k.Wait(ctx, k.Session, done.Revision())
+}
+
+// putBack makes the mesh what the commit has, after somebody has changed it.
+func (k *keeper) putBack(ctx context.Context, commit *gitrepo.Commit, drifted *change.Imported) error {
+	done, _, err := k.send(ctx, "put back: "+messageOf(commit), false)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(k.Out, "put back what somebody had changed: %s, %d changed\n", change.Conclusion(done.Revision(), false), drifted.Changed())
+	k.list(drifted)
+	k.shown.drifted(0)
+	k.revision, err = k.newest(ctx)
+	return err
+}
+
+// send has the mesh be what the files of the repository say.
+func (k *keeper) send(ctx context.Context, message string, dryRun bool) (*change.Imported, files.Skipped, error) {
+	from := files.Sources{Recursive: true}
+	for _, path := range k.paths {
+		from.Paths = append(from.Paths, filepath.Join(k.repository.Tree(), path))
+	}
+	paths, err := from.Files()
+	if err != nil {
+		return nil, nil, k.within(err)
+	}
+	bar := files.NewProgress(k.Err, paths)
+	defer bar.Clear()
+	reading := &files.Reader{Namespace: k.Namespace.Name, Skipped: files.Skipped{}, Shown: bar}
+	start := k.Start()
+	start.Message, start.DryRun, start.Prune = message, dryRun, k.prune
+	done, err := change.Import(ctx, &k.Server, start, bar, reading.All(paths))
+	return done, reading.Skipped, k.within(err)
+}
+
+// within names files as the repository does.
+func (k *keeper) within(err error) error {
+	tree := k.repository.Tree() + string(filepath.Separator)
+	if refused, is := errors.AsType[*failure.Refused](err); is {
+		for i := range refused.Violations {
+			v := &refused.Violations[i]
+			v.File, v.Reason, v.Hint = strings.ReplaceAll(v.File, tree, ""), strings.ReplaceAll(v.Reason, tree, ""), strings.ReplaceAll(v.Hint, tree, "")
+		}
+		return refused
+	}
+	if err != nil && strings.Contains(err.Error(), k.repository.Tree()) {
+		return errors.New(strings.ReplaceAll(strings.ReplaceAll(err.Error(), tree, ""), k.repository.Tree(), "the repository"))
+	}
+	return err
+}
+
+// newest is the newest revision that the caller may see; 0 if there is none.
+func (k *keeper) newest(ctx context.Context) (int64, error) {
+	answer, err := session.Ask(ctx, k.Session, adminv1.AdminServiceClient.History, &adminv1.HistoryRequest{PageSize: 1})
+	if len(answer.GetRevisions()) == 0 {
+		return 0, err
+	}
+	return answer.GetRevisions()[0].GetRevision(), err
+}
+
+// messageOf is the message of a commit's revision.
+func messageOf(c *gitrepo.Commit) string {
+	return fmt.Sprintf("%s (commit %s by %s)", c.Subject, c.ID, c.Author)
+}
+
+// list names what is not what it was.
+func (k *keeper) list(done *change.Imported) {
+	for _, text := range done.Told() {
+		fmt.Fprintln(k.Out, "  "+text)
+	}
+	if more := done.Changed() - len(done.Told()); more > 0 {
+		fmt.Fprintf(k.Out, "  and %d more\n", more)
+	}
+}
+
+// tellFailure tells why the mesh is not as the repository has it.
+func (k *keeper) tellFailure(err error) {
+	var text strings.Builder
+	for _, v := range failure.MistakesOf(err) {
+		fmt.Fprintln(&text, v.Error())
+	}
+	fmt.Fprintf(&text, "error: %v; trying again\n", err)
+	if k.first(text.String()) {
+		fmt.Fprint(k.Err, text.String())
+	}
+}
+
+// tellDrift tells what somebody has changed beside the repository.
+func (k *keeper) tellDrift(commit *gitrepo.Commit, drifted *change.Imported) {
+	if drifted.Changed() == 0 {
+		k.told = ""
+		return
+	}
+	if k.first(strings.Join(drifted.Told(), "\n")) {
+		fmt.Fprintf(k.Err, "drift: %d resources are not as commit %s has them; to put them back this would be done (mcp-client history tells who changed them):\n",
+			drifted.Changed(), commit.Short())
+		k.list(drifted)
+	}
+}
+
+// first reports whether this was not the last that was told.
+func (k *keeper) first(text string) bool {
+	if text == k.told {
+		return false
+	}
+	k.told = text
+	return true
+}
