@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pgmesh/pgmesh/internal/portprotocol"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/kubetest"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
-	"github.com/pgmesh/pgmesh/internal/portprotocol"
 	"github.com/pgmesh/pgmesh/registry/kubernetes"
 )
 

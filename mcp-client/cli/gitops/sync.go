@@ -34,8 +34,6 @@ type syncing struct {
 	once       bool
 	drift      string
 	http       string
-
-	shown *shown
 }
 
 // Sync returns the command sync.
