@@ -37,8 +37,9 @@ test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES
 	@for major in $(POSTGRES); do echo "Postgres $$major"; PGMESH_POSTGRES_BIN=download-$$major go test -count=1 ./store/...; done
 
 .PHONY: interop
-interop: compile istiod ## Run pgmesh beside a real istiod, which is built from Istio's modules (minutes the first time)
+interop: compile istiod ## Run pgmesh beside a real istiod, which is built from Istio's modules (minutes the first time), and Istio's samples
 	ISTIOD=$(CURDIR)/.tools/bin/istiod go test -count=1 ./internal/testbench/interop
+	ISTIO_SAMPLES=$$(go -C tools/istiod list -m -f '{{.Dir}}' istio.io/istio)/samples go test -count=1 ./internal/testbench/e2e -run TestIstios
 
 .PHONY: from-istio
 from-istio: export ISTIOD=$(CURDIR)/.tools/bin/istiod

@@ -111,7 +111,11 @@ func explainUnknown(apiVersion, kind string) (reason, hint string, known bool) {
 	if len(same) > 0 {
 		return fmt.Sprintf("unknown apiVersion %q of %s", apiVersion, kind), "write " + strings.Join(same, " or "), true
 	}
-	return fmt.Sprintf("unknown kind %q", kind), nearest.Hint(kind, kindNames(), "known kinds: "), false
+	reason, hint = fmt.Sprintf("unknown kind %q", kind), nearest.Hint(kind, kindNames(), "known kinds: ")
+	if here, ok := likeKubernetes[strings.ToLower(kind)]; ok {
+		hint = "here it is a " + here + "; mcp-client convert turns Services, their endpoints and Ingresses into what a mesh has"
+	}
+	return reason, hint, false
 }
 
 // aliases lists what users type for a kind, in lower case.

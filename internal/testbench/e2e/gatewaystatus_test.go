@@ -75,8 +75,10 @@ func (m *mesh) stated(kind, name string, holds func(s apiStatus, revision int64)
 func (m *mesh) mcpClient(args ...string) string {
 	m.t.Helper()
 	cmd := exec.CommandContext(m.t.Context(), filepath.Join(bin, "mcp-client"), append([]string{"--server", m.MCP, "--insecure", "-n", m.namespace}, args...)...)
+	var said strings.Builder
+	cmd.Stderr = &said
 	out, err := cmd.Output()
-	require.NoError(m.t, err)
+	require.NoError(m.t, err, "%s: %s", args, &said)
 	return string(out)
 }
 

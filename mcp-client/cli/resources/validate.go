@@ -19,7 +19,7 @@ func Validate(s *session.Session) *cobra.Command {
 	var from files.Sources
 	var strict bool
 	cmd := &cobra.Command{
-		Use:   "validate PATH...",
+		Use:   "validate [-f] PATH...",
 		Short: "Check files without any server",
 		Long: `Check files without any server: their structure, and the rules that a server would refuse a resource by.
 
@@ -31,12 +31,14 @@ Documents of kinds that have nothing to do with a mesh are counted and left out;
 		Example: `  mcp-client validate mesh/
   mcp-client validate reviews.yaml -o json
   kubectl get vs,dr -A -o yaml | mcp-client validate -`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			from.Paths, from.Recursive = args, true
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if from.Paths, from.Recursive = append(from.Paths, args...), true; len(from.Paths) == 0 {
+				return failure.Usage(cmd, errors.New("name the files to check, or - for standard input"))
+			}
 			return p.validate(from, strict)
 		},
 	}
+	cmd.Flags().StringArrayVarP(&from.Paths, "filename", "f", nil, "a PATH, for those who are used to -f; may be given more than once")
 	cmd.Flags().BoolVar(&strict, "strict", false, "take documents of kinds that have nothing to do with a mesh for mistakes")
 	return cmd
 }
