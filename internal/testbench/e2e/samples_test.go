@@ -91,11 +91,11 @@ func (s *samples) deploy(name string, run func(deployment string) (port string))
 	var services, deployments []object
 	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
 		var o object
-		if err := decoder.Decode(&o); errors.Is(err, io.EOF) {
+		err := decoder.Decode(&o)
+		if errors.Is(err, io.EOF) {
 			break
-		} else {
-			require.NoError(s.t, err)
 		}
+		require.NoError(s.t, err)
 		switch o.Kind {
 		case "Service":
 			services = append(services, o)
