@@ -55,6 +55,11 @@ receivers: compile otelcol ## Send traces and logs to OpenTelemetry's collector,
 	@tools/fetch-receivers
 	RECEIVERS=$(CURDIR)/.tools go test -count=1 ./internal/testbench/e2e -run TestReceivers -v
 
+.PHONY: orms
+orms: sqlc ## Run the programs of docs/orms.md and docs/migrations.md, with real SQLAlchemy, Django, sqlc, Alembic and dbmate (minutes the first time)
+	@tools/fetch-orms
+	ORMS=$(CURDIR)/.tools go test -count=1 ./internal/testbench/orms -v
+
 .PHONY: registries
 registries bench-registries: export CONSUL=$(CURDIR)/.tools/bin/consul
 registries bench-registries: export ZOOKEEPER=$(CURDIR)/.tools/zookeeper
@@ -186,7 +191,7 @@ clean: ## Remove bin/ and the demo's data (.tools/ stays)
 	rm -rf bin dist .demo
 
 # The parts of the targets above.
-.PHONY: envoy machine nfpm istiod prometheus otelcol consul zookeeper kube-apiserver etcd compile lint-go lint-proto lint-generated lint-modules
+.PHONY: envoy machine nfpm istiod prometheus otelcol consul zookeeper kube-apiserver etcd sqlc compile lint-go lint-proto lint-generated lint-modules
 
 envoy:
 	@tools/fetch-envoy
@@ -197,7 +202,7 @@ machine:
 zookeeper:
 	@tools/fetch-zookeeper
 
-nfpm istiod prometheus otelcol consul kube-apiserver etcd:
+nfpm istiod prometheus otelcol consul kube-apiserver etcd sqlc:
 	@tools/build-tools $@
 
 compile: envoy

@@ -140,6 +140,7 @@ func (s *session) deliver(end batchEnd, committed time.Time) error {
 	s.state.commit()
 	holds.report(s.client.cfg.Log, s.client.holds)
 	first := !s.delivered
+	s.tellReturn(end)
 	s.client.holds, s.client.lastEnd, s.delivered = holds, end, true
 	s.client.delivered()
 	if first && s.client.cfg.Synced != nil {

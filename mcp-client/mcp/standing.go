@@ -112,6 +112,17 @@ func (s *session) checkBehind(end batchEnd) error {
 	return fmt.Errorf("%w (revision %d after %d)", errBehind, end.revision, last.revision)
 }
 
+// tellReturn says in the log that the mesh goes back to an older revision. What came after that is
+// gone, and nobody else may have noticed.
+func (s *session) tellReturn(end batchEnd) {
+	standing, last := s.client.Status().Standing, s.client.lastEnd
+	if standing == nil || standing.Mesh != s.client.mesh || end.revision == 0 || end.revision >= last.revision {
+		return
+	}
+	s.client.cfg.Log.Warn("the mesh went back to an older revision: its database was restored from a backup or failed over, or this server is behind the one before",
+		"server", s.at.target, "revision", end.revision, "seen", last.revision)
+}
+
 // recordMesh notes the mesh of the delivered batch.
 func (s *session) recordMesh() {
 	if standing := s.client.Status().Standing; standing != nil {

@@ -3,7 +3,9 @@ package mcp_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/ads/served"
+	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
@@ -115,7 +118,8 @@ func TestStaleServerCannotGoBack(t *testing.T) {
 	stale := timestamppb.New(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	s.stand("live", &mcpv1.Standing{Mesh: "m", Path: []string{"a"}})
 	s.commit(9, resources{entry("a", "9"), entry("b", "9")})
-	f := follow(t, s.addr)
+	var log journal.Journal
+	f := follow(t, s.addr, func(cfg *mcp.Config) { cfg.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	f.expect(9, "ServiceEntry default/a=9", "ServiceEntry default/b=9")
 
 	s.kill()
@@ -134,6 +138,8 @@ func TestStaleServerCannotGoBack(t *testing.T) {
 	s.stand("other", &mcpv1.Standing{Mesh: "other", StaleSince: stale, Saved: true, Path: []string{"b"}})
 	s.commit(1, resources{entry("a", "1")})
 	f.expect(1, "ServiceEntry default/a=1")
+	require.Equal(t, 1, strings.Count(log.String(), "the mesh went back to an older revision"), "another mesh is no return: %s", log.String())
+	require.Contains(t, log.String(), "revision=7 seen=9")
 }
 
 // Synced tells that a stream has caught up, also where the server has nothing new.

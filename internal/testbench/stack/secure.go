@@ -207,3 +207,12 @@ func (s *Stack) SecretFiles() map[string]string {
 		"the key that secrets are sealed with": s.secure.key, "an administrator's token": s.secure.admin, "the token that discovery joined with": s.secure.join,
 	}
 }
+
+// MoveTo has mcp-server use another database from its next start on.
+func (s *Stack) MoveTo(database string) {
+	s.MCPServer.args[slices.Index(s.MCPServer.args, "--database")+1] = database
+	s.secure.database = database
+}
+
+// Key returns the file that secrets are sealed with.
+func (s *Stack) Key() string { return s.secure.key }
