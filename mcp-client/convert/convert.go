@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/consul"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/gateway"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/haproxy"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/haproxycfg"
@@ -40,11 +41,13 @@ const (
 	NGINX   Source = "nginx"
 	HAProxy Source = "haproxy"
 
-	Kubernetes Source = "kubernetes" // never found out: the Services beside Ingresses stay what they are
+	// These are never found out: what has several meanings stays what it is.
+	Kubernetes Source = "kubernetes"
+	Consul     Source = "consul"
 )
 
 // Sources lists the sources.
-func Sources() []Source { return []Source{Istio, Ingress, NGINX, HAProxy, Kubernetes} }
+func Sources() []Source { return []Source{Istio, Ingress, NGINX, HAProxy, Kubernetes, Consul} }
 
 // File is a file to be converted.
 type File struct {
@@ -96,8 +99,14 @@ type inventory interface {
 
 // inventory returns the one of a source, or nil if that has none.
 func (c *conversion) inventory(from Source) inventory {
-	if c.inventories[from] == nil && from == Kubernetes {
+	if c.inventories[from] != nil {
+		return c.inventories[from]
+	}
+	switch from {
+	case Kubernetes:
 		c.inventories[from] = kubernetes.New(c.Namespace, c.Set.Set)
+	case Consul:
+		c.inventories[from] = consul.New(c.Namespace, c.Set.Set)
 	}
 	return c.inventories[from]
 }
