@@ -55,7 +55,7 @@ require (
 
 require github.com/evanphx/json-patch/v5 v5.9.11
 
-require github.com/hashicorp/hcl v1.0.0 // indirect
+require github.com/hashicorp/hcl v1.0.0
 
 require (
 	cel.dev/expr v0.25.3 // indirect

@@ -1,7 +1,7 @@
 // Package convert turns what others have into resources of the mesh. What is about hosts and paths
 // becomes Gateways and routes of the Gateway API: VirtualServices and Gateways of Istio, Ingresses of
-// Kubernetes, and files of NGINX and HAProxy. What a cluster knows of services becomes ServiceEntries and
-// WorkloadEntries.
+// Kubernetes, and files of NGINX and HAProxy. What a cluster or another mesh knows of services becomes
+// ServiceEntries and WorkloadEntries, with the mesh's own kinds for what it does with them.
 //
 // What is converted does with each request what the source did. What cannot be said is told of, and
 // where it might have refused requests, they are refused.
@@ -25,6 +25,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/convert/ingress"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/istio"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/kubernetes"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/kuma"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/nginx"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/nginxconf"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
@@ -44,10 +45,11 @@ const (
 	// These are never found out: what has several meanings stays what it is.
 	Kubernetes Source = "kubernetes"
 	Consul     Source = "consul"
+	Kuma       Source = "kuma"
 )
 
 // Sources lists the sources.
-func Sources() []Source { return []Source{Istio, Ingress, NGINX, HAProxy, Kubernetes, Consul} }
+func Sources() []Source { return []Source{Istio, Ingress, NGINX, HAProxy, Kubernetes, Consul, Kuma} }
 
 // File is a file to be converted.
 type File struct {
@@ -107,6 +109,8 @@ func (c *conversion) inventory(from Source) inventory {
 		c.inventories[from] = kubernetes.New(c.Namespace, c.Set.Set)
 	case Consul:
 		c.inventories[from] = consul.New(c.Namespace, c.Set.Set)
+	case Kuma:
+		c.inventories[from] = kuma.New(c.Namespace, c.Set.Set)
 	}
 	return c.inventories[from]
 }

@@ -71,3 +71,8 @@ func FuzzConsul(f *testing.F) {
 	seeds(f, convert.Consul)
 	f.Fuzz(converts(convert.Consul))
 }
+
+func FuzzKuma(f *testing.F) {
+	seeds(f, convert.Kuma)
+	f.Fuzz(converts(convert.Kuma))
+}

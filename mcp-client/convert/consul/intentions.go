@@ -43,12 +43,10 @@ func (s *source) covers(other *source) bool {
 
 // principal is how the mesh names it.
 func (s *source) principal() string {
-	switch {
-	case s.namespace == everything:
+	if s.namespace == everything {
 		return everything
-	default:
-		return trustDomain + "/ns/" + s.namespace + "/sa/" + s.name
 	}
+	return trustDomain + "/ns/" + s.namespace + "/sa/" + s.name
 }
 
 // policies writes who may ask which service. Consul takes the most exact intention that is about both; here what

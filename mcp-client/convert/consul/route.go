@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	networking "istio.io/api/networking/v1alpha3"
 	"google.golang.org/protobuf/types/known/durationpb"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/mcp-client/convert/fields"
 )
