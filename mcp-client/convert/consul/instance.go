@@ -2,6 +2,7 @@ package consul
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -104,6 +105,11 @@ func (c *Conversion) keep(kind, namespace, name string, i instance) {
 	i.at.Kind, i.at.Namespace, i.at.Name = "service", s.namespace, s.name
 	if i.address == "" {
 		c.Lose(i.at, "the address of the instance "+i.id+" is not known: the instance is left out", "convert what /v1/catalog/service/"+name+" answers, or have its machine register itself")
+	}
+	if slices.ContainsFunc(s.instances, func(other instance) bool {
+		return other.id == i.id && other.address == i.address && other.port == i.port
+	}) {
+		return // it is in the catalog and in the answer with its health, say
 	}
 	s.instances = append(s.instances, i)
 }
