@@ -146,6 +146,9 @@ func (c *Conversion) sources(s *service) (out []source) {
 		}
 		out = append(out, f)
 	}
+	if len(s.intentions.Left()) > 0 && len(out) == 0 {
+		out = append(out, source{namespace: everything, name: everything, at: s.intentions.At, destination: exact(s.namespace, s.name)}) // nobody knows whom it refuses
+	}
 	return out
 }
 

@@ -5,6 +5,7 @@
 package kuma
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -95,10 +96,19 @@ func (c *Conversion) read(value any, at report.Place) {
 	c.all = append(c.all, r)
 }
 
+// Of two policies of one kind Kuma takes that of a zone before that of all zones, then that of the one who runs the
+// proxies.
+var (
+	origins = map[string]int{"global": 1, "": 2, "zone": 3}
+	roles   = map[string]int{"system": 1, "producer": 2, "consumer": 3, "workload-owner": 4}
+)
+
 // of are the resources of a kind, the last name first. Of two that say a thing the later one counts, as in Kuma.
 func (c *Conversion) of(kind string) []*resource {
 	out := slices.DeleteFunc(slices.Clone(c.all), func(r *resource) bool { return r.kind != kind })
-	slices.SortStableFunc(out, func(a, b *resource) int { return strings.Compare(b.name, a.name) })
+	slices.SortStableFunc(out, func(a, b *resource) int {
+		return cmp.Or(origins[a.labels["kuma.io/origin"]]-origins[b.labels["kuma.io/origin"]], roles[a.labels["kuma.io/policy-role"]]-roles[b.labels["kuma.io/policy-role"]], strings.Compare(b.name, a.name))
+	})
 	return out
 }
 

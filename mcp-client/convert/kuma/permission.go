@@ -64,7 +64,14 @@ type grant struct {
 }
 
 // ranks are how exact a targetRef is. The more exact one counts.
-var ranks = map[string]int{"Mesh": 0, "MeshSubset": 1, "MeshService": 2, "MeshServiceSubset": 3, "Dataplane": 4}
+var ranks = map[string]int{"Mesh": 0, "Dataplane": 1, "MeshSubset": 2, "MeshService": 3, "MeshServiceSubset": 4}
+
+// What is said of identities counts after what is said of tags, denials after what is allowed, and last what nobody
+// understands.
+const (
+	byIdentity = 10
+	last       = 20
+)
 
 // trustDomain is that of the mesh, whatever it is called.
 const trustDomain = "cluster.local"
@@ -140,12 +147,8 @@ func (c *Conversion) admitted(s *service, grants []grant) who {
 func (c *Conversion) decide(grants []grant, labels map[string]string) who {
 	out := nobody()
 	for _, g := range grants {
-		wanted, said := c.wanted(g.to)
-		for key, value := range wanted {
-			said = said && (labels[key] == value || labels[key] == "" && g.deny) // what is not known may be
-		}
-		if !said && !(g.deny && g.to.odd) {
-			continue
+		if wanted, said := c.wanted(g.to); !g.meets(wanted, labels) || !said && (!g.deny || g.to.kind == "MeshGateway") {
+			continue // what denies and cannot be said is about everybody
 		}
 		switch principals, all := c.clients(g); {
 		case all && g.deny:
@@ -159,6 +162,16 @@ func (c *Conversion) decide(grants []grant, labels map[string]string) who {
 		}
 	}
 	return out
+}
+
+// meets reports whether a proxy with labels may be meant. Whether it is in labels that are not known, is assumed of denials.
+func (g *grant) meets(wanted, labels map[string]string) bool {
+	for key, value := range wanted {
+		if labels[key] != value && (labels[key] != "" || !g.deny) {
+			return false
+		}
+	}
+	return true
 }
 
 // clients are those of whom a grant speaks, or everybody.
@@ -197,7 +210,7 @@ func (c *Conversion) clients(g grant) (principals []string, all bool) {
 	return principals, false
 }
 
-// grants reads all permissions.
+// grants reads all permissions, in the order in which they count.
 func (c *Conversion) grants() (out []grant) {
 	for _, r := range c.of("TrafficPermission") {
 		for _, to := range r.spec.Objects("destinations") {
@@ -209,27 +222,50 @@ func (c *Conversion) grants() (out []grant) {
 	}
 	for _, r := range c.of("MeshTrafficPermission") {
 		top := refOf(r.spec.Object("targetRef"))
-		for _, o := range r.spec.Objects("from") {
-			action := o.Object("default").Text("action")
-			if action == "" {
-				continue
-			}
-			out = append(out, grant{to: top, from: o.Object("targetRef"), deny: !strings.HasPrefix(strings.ToUpper(action), "ALLOW"), order: ranks[top.kind], at: o.At})
-			if out[len(out)-1].from == nil {
-				out[len(out)-1].whom = []string{"*"}
-			}
-		}
-		for _, o := range r.spec.Objects("rules") {
-			said := o.Object("default")
-			for i, list := range []string{"allow", "allowWithShadowDeny", "deny"} {
-				for _, m := range said.Objects(list) {
-					out = append(out, grant{to: top, whom: c.identity(m, list == "deny"), deny: list == "deny", order: 10 + i, at: m.At})
-				}
-			}
+		out = append(out, byTags(r, top)...)
+		rules, whole := c.byIdentities(r, top)
+		if out = append(out, rules...); !whole || len(r.spec.Left()) > 0 {
+			c.Lose(r.at, "not all of it is understood: everybody is refused where it is about", "write an AuthorizationPolicy")
+			out = append(out, grant{to: top, whom: []string{"*"}, deny: true, order: last, at: r.at})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b grant) int { return a.order - b.order })
 	return out
+}
+
+// byTags reads what is said of clients by their tags. An allowance of which not all is understood is left out.
+func byTags(r *resource, top ref) (out []grant) {
+	for _, o := range r.spec.Objects("from") {
+		action, from := o.Object("default").Text("action"), o.Object("targetRef")
+		deny := !strings.HasPrefix(strings.ToUpper(action), "ALLOW")
+		if action == "" || !deny && len(o.Left()) > 0 {
+			continue
+		}
+		g := grant{to: top, from: from, deny: deny, order: byIdentity - 1, at: o.At}
+		if rank, known := ranks[top.kind]; known && !top.odd {
+			g.order = rank // where nobody knows how exact it is, it counts after others
+		}
+		if from == nil {
+			g.whom = []string{"*"}
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// byIdentities reads what is said of clients by their identities, and reports whether all of it is understood.
+func (c *Conversion) byIdentities(r *resource, top ref) (out []grant, whole bool) {
+	whole = true
+	for _, o := range r.spec.Objects("rules") {
+		said := o.Object("default")
+		for i, list := range []string{"allow", "allowWithShadowDeny", "deny"} {
+			for _, m := range said.Objects(list) {
+				out = append(out, grant{to: top, whom: c.identity(m, list == "deny"), deny: list == "deny", order: byIdentity + i, at: m.At})
+			}
+		}
+		whole = whole && len(said.Left())+len(o.Left()) == 0
+	}
+	return out, whole
 }
 
 // matchOf is a selector of old.
