@@ -42,8 +42,7 @@ const (
 	NGINX   Source = "nginx"
 	HAProxy Source = "haproxy"
 
-	// These are never found out: what has several meanings stays what it is.
-	Kubernetes Source = "kubernetes"
+	Kubernetes Source = "kubernetes" // never found out, like those below: the Services beside Ingresses stay what they are
 	Consul     Source = "consul"
 	Kuma       Source = "kuma"
 )

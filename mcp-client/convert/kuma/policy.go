@@ -50,11 +50,11 @@ func (s *service) pool() *networking.ConnectionPoolSettings {
 // said of all.
 func (c *Conversion) policies() {
 	c.routes()
-	c.each("MeshTimeout", "to", c.timeout)
-	c.each("MeshRetry", "to", c.retry)
-	c.each("MeshCircuitBreaker", "to", c.circuitBreaker)
-	c.each("MeshLoadBalancingStrategy", "to", c.balance)
-	c.each("MeshFaultInjection", "to", c.fault)
+	c.each("MeshTimeout", c.timeout)
+	c.each("MeshRetry", c.retry)
+	c.each("MeshCircuitBreaker", c.circuitBreaker)
+	c.each("MeshLoadBalancingStrategy", c.balance)
+	c.each("MeshFaultInjection", c.fault)
 	for _, kind := range []string{"MeshTimeout", "MeshCircuitBreaker"} {
 		for _, r := range c.of(kind) {
 			for _, list := range []string{"from", "rules"} {
@@ -72,11 +72,11 @@ func (c *Conversion) policies() {
 func skipAll(o *fields.Object) { o.Skip("targetRef", "default", "matches") }
 
 // each calls a function with each service that an entry of the policies of a kind is about, and what it says.
-func (c *Conversion) each(kind, list string, do func(*service, *fields.Object)) {
+func (c *Conversion) each(kind string, do func(*service, *fields.Object)) {
 	for _, whole := range []bool{true, false} {
 		for _, r := range c.of(kind) {
 			top := refOf(r.spec.Object("targetRef"))
-			for _, o := range r.spec.Objects(list) {
+			for _, o := range r.spec.Objects("to") {
 				to := refOf(o.Object("targetRef"))
 				switch {
 				case !top.all():

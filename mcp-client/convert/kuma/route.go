@@ -71,7 +71,7 @@ func (c *Conversion) routes() {
 }
 
 func (c *Conversion) tcpRule(s *service, o *fields.Object, clients map[string]string) {
-	targets := c.targets(s, o.Object("default").Objects("backendRefs"))
+	targets := c.targets(o.Object("default").Objects("backendRefs"))
 	if len(clients) > 0 || targets == nil {
 		c.Lose(o.At, "it is about some proxies alone, or leads to what is not known: connections go on to the service itself", "write a VirtualService")
 		return
@@ -93,7 +93,8 @@ func (c *Conversion) httpRule(s *service, o *fields.Object, clients map[string]s
 				r.made.Match[0].SourceLabels = clients
 			}
 			c.does(s, r, o.Object("default"))
-			s.said().routes = append(s.rules.routes, r)
+			said := s.said()
+			said.routes = append(said.routes, r)
 		}
 	}
 }
@@ -193,14 +194,14 @@ func (c *Conversion) does(s *service, r route, o *fields.Object) {
 		out.Route = []*networking.HTTPRouteDestination{{Destination: &networking.Destination{Host: s.host()}}}
 		return
 	}
-	out.Route = c.targets(s, refs)
+	out.Route = c.targets(refs)
 	if out.GetRoute() == nil {
 		out.DirectResponse, out.Rewrite, out.Mirrors = &networking.HTTPDirectResponse{Status: http.StatusServiceUnavailable}, nil, nil
 	}
 }
 
 // targets are where the backends of a rule are; none if one of them is not known.
-func (c *Conversion) targets(s *service, refs []*fields.Object) (out []*networking.HTTPRouteDestination) {
+func (c *Conversion) targets(refs []*fields.Object) (out []*networking.HTTPRouteDestination) {
 	for _, o := range refs {
 		weight, weighs := o.Whole("weight")
 		to := refOf(o)
@@ -320,7 +321,7 @@ func (c *Conversion) redirect(out *networking.HTTPRoute, o *fields.Object) {
 }
 
 func (c *Conversion) mirror(out *networking.HTTPRoute, o *fields.Object) {
-	targets := c.targets(nil, []*fields.Object{o.Object("backendRef")})
+	targets := c.targets([]*fields.Object{o.Object("backendRef")})
 	if targets == nil {
 		return
 	}
