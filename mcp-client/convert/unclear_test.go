@@ -23,6 +23,8 @@ func TestWhatIsNotUnderstoodRefuses(t *testing.T) {
 		allowed    bool
 	}{
 		{"Consul allows what is not mentioned", open, convert.Consul, true},
+		{"an agent says it of itself", `{"Config": {"Datacenter": "dc1"}, "DebugConfig": {"DefaultIntentionPolicy": "", "ACLResolverSettings": {"ACLDefaultPolicy": "allow"}}} {"Kind": "service-intentions", "Name": "web", "Sources": [{"Name": "spy", "Action": "deny"}]}`, convert.Consul, true},
+		{"nobody says it", `{"Kind": "service-intentions", "Name": "web", "Sources": [{"Name": "spy", "Action": "deny"}]}`, convert.Consul, false},
 		{"the sources are no list", open + `{"Kind": "service-intentions", "Name": "web", "Sources": "nobody"}`, convert.Consul, false},
 		{"a source has a new field", open + `{"Kind": "service-intentions", "Name": "web", "Sources": [{"Name": "shop", "Action": "allow", "OnWeekdays": true}]}`, convert.Consul, false},
 		{"a permission has a new field", open + `{"Kind": "service-intentions", "Name": "web", "Sources": [{"Name": "shop", "Permissions": [{"Action": "deny", "HTTP": {"PathPrefix": "/", "Body": "x"}}]}]}`, convert.Consul, false},

@@ -136,7 +136,8 @@ func (c *Conversion) proxyDefaults(o *fields.Object) {
 // ofAgent reads the configuration of an agent, with the services that it defines, or what it says of itself.
 func (c *Conversion) ofAgent(o *fields.Object) bool {
 	acl, self := o.Object("acl"), o.Object("DebugConfig")
-	said := first(self.Text("DefaultIntentionPolicy"), self.Object("ACLResolverSettings").Text("ACLDefaultPolicy"), o.Text("default_intention_policy"), acl.Text("default_policy"))
+	said := first(self.Text("DefaultIntentionPolicy"), self.Object("ACLResolverSettings").Text("ACLDefaultPolicy"), self.Text("ACLDefaultPolicy"),
+		o.Text("default_intention_policy"), acl.Text("default_policy"))
 	if said == "allow" || said == "deny" {
 		c.defaults = said
 	}

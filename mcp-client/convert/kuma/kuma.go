@@ -125,7 +125,7 @@ var unsaid = map[string]string{
 	"MeshMultiZoneService": "write a ServiceEntry with the endpoints of all zones", "MeshIdentity": "machines get their identities by tokens: docs/tokens.md", "MeshTrust": "mcp-client trust add",
 }
 
-// read are the kinds that are converted.
+// converted are the kinds that become something.
 var converted = []string{
 	"Mesh", "Dataplane", "MeshService", "ExternalService", "MeshExternalService", "MeshTrafficPermission", "TrafficPermission", "MeshHTTPRoute", "MeshTCPRoute",
 	"MeshTimeout", "MeshRetry", "MeshCircuitBreaker", "MeshLoadBalancingStrategy", "MeshFaultInjection", "MeshAccessLog",
