@@ -55,6 +55,8 @@ require (
 
 require github.com/evanphx/json-patch/v5 v5.9.11
 
+require github.com/hashicorp/hcl v1.0.0
+
 require (
 	cel.dev/expr v0.25.3 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

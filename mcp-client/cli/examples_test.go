@@ -127,6 +127,8 @@ func newShell(t *testing.T) *shell {
 		"edge.yaml":      edgeGateway,
 		"new.yaml":       clitest.VirtualService("shop", "new", "v1.default.svc.cluster.local"),
 		"nginx.conf":     "server { listen 80; location / { proxy_pass http://10.0.0.5:8080; proxy_set_header Host $host; } }\n",
+		"consul.json":    `{"service": {"name": "web", "address": "10.0.0.1", "port": 8080}}`,
+		"kuma.yaml":      "{type: Dataplane, mesh: default, name: web, networking: {address: 10.0.0.1, inbound: [{port: 8080, tags: {kuma.io/service: web}}]}}\n",
 		"partner.pem":    string(authority.PEM),
 		"shop.pem":       string(pair.Cert), "shop.key": string(pair.Key), "clients.pem": string(authority.PEM),
 	})

@@ -32,11 +32,11 @@ func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
 func TestWordsOfOtherProgramsAreAnsweredWithOurs(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
-		`unknown command "api-resources" (here it is mcp-client kinds) (see mcp-client --help)`:            {"api-resources"},
-		`unknown command "undo" (here it is mcp-client revert) (see mcp-client rollout --help)`:            {"rollout", "undo"},
-		`unknown command "precheck" (here it is mcp-client problems) (see mcp-client --help)`:              {"precheck"},
-		`unknown command "inspect" (here it is mcp-client describe) (see mcp-client --help)`:               {"inspect", "dataplanes"},
-		`unknown command "logs" (Logs are of the programs on each machine: journalctl -u mesh-agent) (see`: {"logs", "x"},
+		`unknown command "api-resources" (here it is mcp-client kinds) (see mcp-client --help)`:                                     {"api-resources"},
+		`unknown command "undo" (here it is mcp-client revert) (see mcp-client rollout --help)`:                                     {"rollout", "undo"},
+		`unknown command "precheck" (here it is mcp-client problems) (see mcp-client --help)`:                                       {"precheck"},
+		`unknown command "inspect" (here it is mcp-client describe) (see mcp-client --help)`:                                        {"inspect", "dataplanes"},
+		`unknown command "logs" (Logs are of the programs on each machine: sudo mesh-agent logs, or journalctl -u mesh-agent) (see`: {"logs", "x"},
 	} {
 		r := clitest.Run(t.Context(), "", nil, args...)
 		require.Equal(t, 2, r.Code, args)

@@ -1,7 +1,7 @@
 // Package convert turns what others have into resources of the mesh. What is about hosts and paths
 // becomes Gateways and routes of the Gateway API: VirtualServices and Gateways of Istio, Ingresses of
-// Kubernetes, and files of NGINX and HAProxy. What a cluster knows of services becomes ServiceEntries and
-// WorkloadEntries.
+// Kubernetes, and files of NGINX and HAProxy. What a cluster or another mesh knows of services becomes
+// ServiceEntries and WorkloadEntries, with the mesh's own kinds for what it does with them.
 //
 // What is converted does with each request what the source did. What cannot be said is told of, and
 // where it might have refused requests, they are refused.
@@ -18,12 +18,14 @@ import (
 	"strings"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/consul"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/gateway"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/haproxy"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/haproxycfg"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/ingress"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/istio"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/kubernetes"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/kuma"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/nginx"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/nginxconf"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
@@ -40,11 +42,13 @@ const (
 	NGINX   Source = "nginx"
 	HAProxy Source = "haproxy"
 
-	Kubernetes Source = "kubernetes" // never found out: the Services beside Ingresses stay what they are
+	Kubernetes Source = "kubernetes" // never found out, like those below: the Services beside Ingresses stay what they are
+	Consul     Source = "consul"
+	Kuma       Source = "kuma"
 )
 
 // Sources lists the sources.
-func Sources() []Source { return []Source{Istio, Ingress, NGINX, HAProxy, Kubernetes} }
+func Sources() []Source { return []Source{Istio, Ingress, NGINX, HAProxy, Kubernetes, Consul, Kuma} }
 
 // File is a file to be converted.
 type File struct {
@@ -96,8 +100,16 @@ type inventory interface {
 
 // inventory returns the one of a source, or nil if that has none.
 func (c *conversion) inventory(from Source) inventory {
-	if c.inventories[from] == nil && from == Kubernetes {
+	if c.inventories[from] != nil {
+		return c.inventories[from]
+	}
+	switch from {
+	case Kubernetes:
 		c.inventories[from] = kubernetes.New(c.Namespace, c.Set.Set)
+	case Consul:
+		c.inventories[from] = consul.New(c.Namespace, c.Set.Set)
+	case Kuma:
+		c.inventories[from] = kuma.New(c.Namespace, c.Set.Set)
 	}
 	return c.inventories[from]
 }

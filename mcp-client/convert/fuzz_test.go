@@ -66,3 +66,13 @@ func FuzzKubernetes(f *testing.F) {
 	seeds(f, convert.Kubernetes)
 	f.Fuzz(converts(convert.Kubernetes))
 }
+
+func FuzzConsul(f *testing.F) {
+	seeds(f, convert.Consul)
+	f.Fuzz(converts(convert.Consul))
+}
+
+func FuzzKuma(f *testing.F) {
+	seeds(f, convert.Kuma)
+	f.Fuzz(converts(convert.Kuma))
+}

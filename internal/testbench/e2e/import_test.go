@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -55,4 +56,75 @@ items:
 	for range 20 {
 		require.NoError(t, m.must(request{host: host, path: "/new"}).from("v2"))
 	}
+}
+
+// Services of a Consul that were imported are asked as its own are: by the names of its DNS, by subsets of
+// their meta, and as its router says.
+func TestImportedServicesOfConsulAreAsked(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	v1, v2, admin := newBackend(t, "v1", nil), newBackend(t, "v2", nil), newBackend(t, "admin", nil)
+	file := filepath.Join(t.TempDir(), "consul.json")
+	require.NoError(t, os.WriteFile(file, []byte(fmt.Sprintf(`
+[{"Node": "n1", "Address": "127.0.0.1", "Datacenter": "dc1", "ServiceID": "web-1", "ServiceName": "web", "ServicePort": %[2]s, "ServiceMeta": {"version": "v1", "mesh-port": "%[1]s"}},
+ {"Node": "n2", "Address": "127.0.0.1", "Datacenter": "dc1", "ServiceID": "web-2", "ServiceName": "web", "ServicePort": %[3]s, "ServiceMeta": {"version": "v2", "mesh-port": "%[1]s"}},
+ {"Node": "n2", "Address": "127.0.0.1", "Datacenter": "dc1", "ServiceID": "admin-1", "ServiceName": "admin", "ServicePort": %[4]s, "ServiceMeta": {"mesh-port": "%[1]s"}}]
+{"Kind": "proxy-defaults", "Name": "global", "Config": {"protocol": "http"}}
+{"Kind": "service-resolver", "Name": "web", "DefaultSubset": "v1", "Subsets": {"v1": {"Filter": "Service.Meta.version == v1"}, "v2": {"Filter": "Service.Meta.version == v2"}, "odd": {"Filter": "Service.Meta.version != v1"}}}
+{"Kind": "service-router", "Name": "web", "Routes": [
+  {"Match": {"HTTP": {"PathPrefix": "/new"}}, "Destination": {"ServiceSubset": "v2"}},
+  {"Match": {"HTTP": {"PathPrefix": "/admin"}}, "Destination": {"Service": "admin", "PrefixRewrite": "/console"}},
+  {"Match": {"HTTP": {"PathPrefix": "/odd"}}, "Destination": {"ServiceSubset": "odd"}}]}
+`, m.port, v1.port, v2.port, admin.port)), 0o600))
+	m.mcpClient("import", "--from", "consul", file)
+	m.listening()
+	m.answeredBy("web.service.consul", "v1")
+	for range 10 {
+		require.NoError(t, m.must(request{host: "web.service.consul", path: "/new"}).from("v2"))
+	}
+	a := m.must(request{host: "web.service.consul", path: "/admin/users"})
+	require.NoError(t, a.from("admin"))
+	require.Equal(t, "/console/users", a.seen.URI)
+	require.Equal(t, http.StatusServiceUnavailable, m.must(request{host: "web.service.consul", path: "/odd"}).status, "what cannot be said is refused")
+}
+
+// Services of a Kuma that were imported are asked by the names that it gives them, and as its routes say.
+func TestImportedServicesOfKumaAreAsked(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	web, api := newBackend(t, "web", nil), newBackend(t, "api", nil)
+	file := filepath.Join(t.TempDir(), "kuma.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(fmt.Sprintf(`
+{type: Dataplane, mesh: default, name: web-1, labels: {app: web}, networking: {address: 127.0.0.1, inbound: [{port: %[2]s}]}}
+---
+{type: Dataplane, mesh: default, name: api-1, labels: {app: api}, networking: {address: 127.0.0.1, inbound: [{port: %[3]s}]}}
+---
+{type: MeshService, mesh: default, name: web, spec: {selector: {dataplaneLabels: {matchLabels: {app: web}}}, ports: [{port: %[1]s, targetPort: %[2]s, appProtocol: http}]}}
+---
+{type: MeshService, mesh: default, name: api, spec: {selector: {dataplaneLabels: {matchLabels: {app: api}}}, ports: [{port: %[1]s, targetPort: %[3]s, appProtocol: http}]}}
+---
+type: MeshHTTPRoute
+mesh: default
+name: web
+spec:
+  to:
+  - targetRef: {kind: MeshService, name: web}
+    rules:
+    - matches: [{path: {type: PathPrefix, value: /api}}]
+      default:
+        filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /v1}}}]
+        backendRefs: [{kind: MeshService, name: api}]
+    - matches: [{path: {type: PathPrefix, value: /api/none}}]
+      default: {backendRefs: [{kind: MeshMultiZoneService, name: api}]}
+`, m.port, web.port, api.port)), 0o600))
+	m.mcpClient("import", "--from", "kuma", file)
+	m.listening()
+	m.answers("web.svc.mesh.local", "web")
+	for path, uri := range map[string]string{"/api": "/v1", "/api/users?a=b": "/v1/users?a=b"} {
+		a := m.must(request{host: "web.svc.mesh.local", path: path})
+		require.NoError(t, a.from("api"))
+		require.Equal(t, uri, a.seen.URI)
+	}
+	require.NoError(t, m.must(request{host: "web.svc.mesh.local", path: "/apis"}).from("web"), "a prefix is of whole segments")
+	require.Equal(t, http.StatusServiceUnavailable, m.must(request{host: "web.svc.mesh.local", path: "/api/none/here"}).status)
 }

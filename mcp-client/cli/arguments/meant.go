@@ -1,33 +1,56 @@
 package arguments
 
-// meant says what commands of kubectl, istioctl, kumactl and others are here. A key is what people
-// type after the name of the program; a value is a command with what belongs to it, or, if it begins
-// with a capital letter, a sentence about what is not here.
-var meant = map[string]string{
-	// kubectl
-	"api-resources": "kinds", "api-versions": "kinds -o wide", "config": "context", "cluster-info": "status", "events": "history", "set": "patch",
-	"ctx": "context", "ns": "namespaces", "run": "apply", "expose": "apply",
-	"logs": "Logs are of the programs on each machine: journalctl -u mesh-agent", "top": "Numbers are at /metrics of each program, which Prometheus reads",
-	"exec": noContainers, "attach": noContainers, "cp": noContainers, "port-forward": noContainers, "debug": noContainers,
-	"scale": noContainers, "autoscale": noContainers, "cordon": noContainers, "taint": noContainers,
-	"drain": "A machine is drained on it: mesh-agent drain", "uncordon": noContainers,
-	"kustomize":    "Kustomizations are built by kustomize: kustomize build FOLDER | mcp-client apply -f -",
-	"rollout undo": "revert", "rollout restart": "Proxies take changes without a restart; rollout status tells which do",
-	"context use-context": "context use", "context get-contexts": "context list", "context current-context": "context list", "context set-context": "context set", "context delete-context": "context delete",
-	// istioctl
-	"authz": "proxy-config", "precheck": "problems", "experimental": experimental, "x": experimental,
-	"install": installed, "verify-install": "status", "upgrade": installed, "uninstall": installed, "operator": installed, "manifest": installed, "profile": installed,
-	"kube-inject": "Nothing is injected: mesh-agent runs the Envoy of a machine; mcp-client token create lets one join", "dashboard": "Pages are of the programs: see /debug of discovery and the dashboards in deploy/grafana",
-	"bug-report": "status", "remote-clusters": "proxy-status", "create-remote-secret": "trust add", "waypoint": noWaypoints, "ztunnel-config": noWaypoints, "tag": installed,
-	"workload": "token create",
-	// kumactl
-	"inspect": "describe", "generate": "token create", "zone": "proxy-status", "dataplanes": "proxy-status", "list": "get",
-	// everywhere
-	"ls": "get", "show": "get", "list-kinds": "kinds", "rm": "delete", "del": "delete", "remove": "delete", "destroy": "delete", "update": "apply", "put": "apply", "upsert": "apply",
-	"undo": "revert", "rollback": "revert", "log": "history", "lint": "validate", "check": "analyze", "login": "context set", "tail": "watch", "follow": "watch",
-	"id": "whoami", "certificates": "authority show", "certs": "authority show", "dump": "export", "backup": "snapshot save",
-	"endpoints": "services", "can-i": "auth can-i", "kind": "kinds", "migrate": "convert", "blocker": "blockers",
+import "maps"
+
+// Program is what people know before they come here, with its commands that are others here.
+type Program struct {
+	Name string // "" are words of many programs
+	// Words says what each is here. A key is what people type after the name of the program; a value is a command with
+	// what belongs to it, or, if it begins with a capital letter, a sentence about what is not here.
+	Words map[string]string
 }
+
+// Programs lists them. docs/commands.md has the same table.
+func Programs() []Program { return programs }
+
+var programs = []Program{
+	{"kubectl", map[string]string{
+		"api-resources": "kinds", "api-versions": "kinds -o wide", "config": "context", "cluster-info": "status", "events": "history", "set": "patch",
+		"ctx": "context", "ns": "namespaces", "run": "apply", "expose": "apply",
+		"logs": "Logs are of the programs on each machine: sudo mesh-agent logs, or journalctl -u mesh-agent", "top": "Numbers are at /metrics of each program, which Prometheus reads",
+		"exec": noContainers, "attach": noContainers, "cp": noContainers, "port-forward": "Envoy's admin API is asked on the machine: sudo mesh-agent envoy config, or ssh -L", "debug": noContainers,
+		"scale": noContainers, "autoscale": noContainers, "cordon": noContainers, "taint": noContainers,
+		"drain": "A machine is drained on it: mesh-agent drain", "uncordon": noContainers,
+		"kustomize":    "Kustomizations are built by kustomize: kustomize build FOLDER | mcp-client apply -f -",
+		"rollout undo": "revert", "rollout restart": "Proxies take changes without a restart; rollout status tells which do",
+		"context use-context": "context use", "context get-contexts": "context list", "context current-context": "context list", "context set-context": "context set", "context delete-context": "context delete",
+	}},
+	{"istioctl", map[string]string{
+		"authz": "proxy-config", "precheck": "problems", "experimental": experimental, "x": experimental,
+		"install": installed, "verify-install": "status", "upgrade": installed, "uninstall": installed, "operator": installed, "manifest": installed, "profile": installed,
+		"kube-inject": "Nothing is injected: mesh-agent runs the Envoy of a machine; mcp-client token create lets one join", "dashboard": "Pages are of the programs: see /debug of discovery and the dashboards in deploy/grafana",
+		"bug-report": "Each machine collects its own: sudo mesh-agent bug-report; mcp-client status tells how the server fares", "remote-clusters": "proxy-status", "create-remote-secret": "trust add", "waypoint": noWaypoints, "ztunnel-config": noWaypoints, "tag": installed,
+		"workload": "token create",
+	}},
+	{"kumactl", map[string]string{
+		"inspect": "describe", "generate": "token create", "zone": "proxy-status", "dataplanes": "proxy-status", "install": installed, "uninstall": installed, "list": "get",
+	}},
+	{"", map[string]string{
+		"ls": "get", "show": "get", "list-kinds": "kinds", "rm": "delete", "del": "delete", "remove": "delete", "destroy": "delete", "update": "apply", "put": "apply", "upsert": "apply",
+		"undo": "revert", "rollback": "revert", "log": "history", "lint": "validate", "check": "analyze", "login": "context set", "tail": "watch", "follow": "watch",
+		"id": "whoami", "certificates": "authority show", "certs": "authority show", "dump": "export", "backup": "snapshot save",
+		"endpoints": "services", "can-i": "auth can-i", "kind": "kinds", "migrate": "convert", "blocker": "blockers",
+	}},
+}
+
+// meant has the words of all programs.
+var meant = func() map[string]string {
+	all := map[string]string{}
+	for _, p := range programs {
+		maps.Copy(all, p.Words)
+	}
+	return all
+}()
 
 const (
 	noContainers = "A mesh of machines has no containers: use what the machine has, such as ssh and systemctl"

@@ -35,12 +35,16 @@ func Convert(s *session.Session) *cobra.Command {
 	var c conversion
 	cmd := &cobra.Command{
 		Use:   "convert (-f (FILE | FOLDER | -) | KIND [NAME...] | KIND/NAME...)",
-		Short: "Turn VirtualServices, Ingresses, NGINX's or HAProxy's files into routes of the Gateway API, and Services into ServiceEntries",
+		Short: "Turn what Istio, Ingresses, NGINX, HAProxy, Kubernetes, Consul and Kuma have into resources of the mesh",
 		Long: `Turn VirtualServices and Gateways of Istio, Ingresses of Kubernetes, and what NGINX and HAProxy do by host and path, into Gateways and
 routes of the Gateway API, and print them as apply takes them. The source stays as it is, and nothing is sent to a server.
 
 With --from kubernetes, Services with their EndpointSlices or Pods become ServiceEntries and WorkloadEntries, and the ConfigMap of Istio a
 MeshConfig. What is of the mesh among them is printed as it is. mcp-client import --from kubernetes sends the same to a server.
+
+With --from consul, answers of Consul's catalog, definitions of its services and its config entries (JSON or HCL) become ServiceEntries,
+WorkloadEntries, VirtualServices, DestinationRules and AuthorizationPolicies. With --from kuma, what kumactl or kubectl prints of a mesh
+of Kuma does. What is refused there is refused here, or a warning says so.
 
 Without -f, VirtualServices and Gateways are read from the server. With -f no server is needed. A file's name and content show what it is,
 unless --from says it.
@@ -53,7 +57,9 @@ one that answers 500. With --strict each warning is an error.`,
   mcp-client convert all -A > routes.yaml
   mcp-client convert -f nginx.conf -n shop --strict | mcp-client apply -f - --dry-run
   kubectl get ingress,service -A -o yaml | mcp-client convert -f - --gateway edge
-  kubectl get services,endpointslices,pods,nodes -A -o yaml | mcp-client convert -f - --from kubernetes`,
+  kubectl get services,endpointslices,pods,nodes -A -o yaml | mcp-client convert -f - --from kubernetes
+  mcp-client convert -f consul.json --from consul -n shop
+  mcp-client convert -f kuma.yaml --from kuma -n shop`,
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 0) == (len(c.files.Paths) == 0) {

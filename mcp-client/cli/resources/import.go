@@ -43,7 +43,8 @@ With --prune, what is not among the resources is deleted, in the namespaces of -
 		Example: `  mcp-client import mesh/ -m "everything from git"
   kubectl get virtualservices,destinationrules,gateways.networking.istio.io,serviceentries -A -o yaml | mcp-client import -
   mcp-client import shop/ --prune --prune-namespace shop --dry-run
-  kubectl get services,endpointslices,pods,nodes -A -o yaml | mcp-client import --from kubernetes -`,
+  kubectl get services,endpointslices,pods,nodes -A -o yaml | mcp-client import --from kubernetes -
+  mcp-client import --from kuma kuma.yaml -n shop --dry-run`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from.Paths, from.Recursive = args, true

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -23,7 +24,7 @@ func (p Place) In(path string, values ...any) Place {
 	switch {
 	case p.Path == "":
 		p.Path = path
-	case path[0] == '[':
+	case strings.HasPrefix(path, "["):
 		p.Path += path
 	default:
 		p.Path += "." + path
