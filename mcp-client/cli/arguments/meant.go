@@ -20,7 +20,7 @@ var programs = []Program{
 		"logs": "Logs are of the programs on each machine: sudo mesh-agent logs, or journalctl -u mesh-agent", "top": "Numbers are at /metrics of each program, which Prometheus reads",
 		"exec": noContainers, "attach": noContainers, "cp": noContainers, "port-forward": "Envoy's admin API is asked on the machine: sudo mesh-agent envoy config, or ssh -L", "debug": noContainers,
 		"scale": noContainers, "autoscale": noContainers, "cordon": noContainers, "taint": noContainers,
-		"drain": "A machine is drained on it: mesh-agent drain", "uncordon": noContainers,
+		"drain": "A machine is drained on it: mesh-agent drain", "uncordon": "A machine is taken back on it: mesh-agent undrain",
 		"kustomize":    "Kustomizations are built by kustomize: kustomize build FOLDER | mcp-client apply -f -",
 		"rollout undo": "revert", "rollout restart": "Proxies take changes without a restart; rollout status tells which do",
 		"context use-context": "context use", "context get-contexts": "context list", "context current-context": "context list", "context set-context": "context set", "context delete-context": "context delete",
