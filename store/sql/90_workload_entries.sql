@@ -67,7 +67,7 @@ BEGIN
     'weight', nullif(i.weight, 0), 'labels', nullif(labels, '{}'), 'ports', nullif(ports, '{}')));
   annotations := mesh_internal.holder_of(workload_group #> '{metadata,annotations}') - mesh_internal.origin_annotations() || jsonb_strip_nulls(jsonb_build_object(
     'istio.io/autoRegistrationGroup', i.workload_group, 'mesh.pgmesh.io/machine', i.machine,
-    'mesh.pgmesh.io/health', CASE WHEN i.health <> 'healthy' THEN concat_ws(': ', i.health, nullif(i.detail, '')) END,
+    'mesh.pgmesh.io/health', CASE WHEN i.health <> 'healthy' THEN concat_ws(': ', i.health, CASE WHEN i.health <> 'draining' THEN nullif(i.detail, '') END) END,
     'proxy.istio.io/health-checks-enabled', CASE WHEN i.health <> 'healthy' THEN 'true' END));
 END $$;
 
