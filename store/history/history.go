@@ -30,8 +30,8 @@ var files embed.FS
 
 var sql = query.Read[struct {
 	Bounds, PastRevisions, PastRevisionsOf, PastChanges, PastOfMachines string
-	Blame, Diff string
-	RestoreRevision, RestoreTime, Revert                string
+	Blame, Diff                                                         string
+	RestoreRevision, RestoreTime, Revert                                string
 }](files)
 
 // Query selects revisions that meet all its fields.

@@ -230,7 +230,8 @@ func (f *fleet) drains(machine *stack.Program) {
 		var detail, annotation string
 		err := f.db.QueryRow(ctx, `SELECT m.detail, r.annotations ->> 'mesh.pgmesh.io/health' FROM mesh.registered_machines m JOIN mesh.resources r
 			ON r.kind = 'WorkloadEntry' AND r.namespace = m.namespace AND r.name = m.entry WHERE m.machine = 'cart-1'`).Scan(&detail, &annotation)
-		if err == nil && !(strings.HasPrefix(detail, "drained at ") && strings.HasSuffix(detail, ", no connection is left") && annotation == "draining") {
+		told := strings.HasPrefix(detail, "drained at ") && strings.HasSuffix(detail, ", no connection is left")
+		if err == nil && (!told || annotation != "draining") {
 			return fmt.Errorf("the machine says %q, and its entry %q", detail, annotation)
 		}
 		return err
