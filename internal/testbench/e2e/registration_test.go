@@ -208,6 +208,35 @@ func (f *fleet) keeper(name string) (found string) {
 	return found
 }
 
+// hasNamesakes joins machines of the name of the one that runs, and is warned where that is in the
+// way.
+func (f *fleet) hasNamesakes() {
+	f.t.Helper()
+	const warning = "another machine of this name is in the mesh"
+	joins := func(identity string, flags ...string) string {
+		f.t.Helper()
+		token, err := f.JoinToken(f.t.Context(), identity)
+		require.NoError(f.t, err)
+		out, err := f.join(token, f.t.TempDir(), flags...)
+		require.NoError(f.t, err, out)
+		require.Contains(f.t, out, "this machine is spiffe://")
+		return out
+	}
+	out := joins("shop/cart", "--id", "cart-1")
+	require.Contains(f.t, out, warning)
+	require.Contains(f.t, out, `id=cart-1 others="cart at 127.0.0.2 (`+cartEntry+`)"`)
+	for _, out := range []string{
+		joins("shop/cart", "--id", "cart-2"),
+		joins("shop/cart", "--id", "cart-1", "--take-over"),
+		joins("shop/other", "--id", "cart-1"), // one of another identity is told nothing
+		joins("bank/cart", "--id", "cart-1"),
+	} {
+		require.NotContains(f.t, out, warning)
+		require.NotContains(f.t, out, "127.0.0.2")
+		require.NotContains(f.t, out, "WARN")
+	}
+}
+
 // agent runs mesh-agent on the machine.
 func (f *fleet) agent(command string) {
 	f.t.Helper()
@@ -264,6 +293,7 @@ func TestAMachineIsThereWhileItsAgentIs(t *testing.T) {
 	require.NoError(t, machine.Start())
 	f.entry("healthy")
 	f.serves(http.StatusOK)
+	f.hasNamesakes()
 
 	// The group's probe is used.
 	f.ill.Store(true)
