@@ -30,7 +30,7 @@ func (m *Machine) WarnOfNamesakes(ctx context.Context, log *slog.Logger) {
 	case len(others) > 0:
 		log.Warn("another machine of this name is in the mesh, and two agents under one name take each other's place again and again. "+
 			"If this machine is another, name it otherwise: id: NAME in /etc/mesh-agent/mesh-agent.yaml, or mesh-agent run --id NAME. "+
-			"If it takes the place of that one, end that one first; join --take-over does not ask", "id", name, "others", strings.Join(others, ", "))
+			"If it takes the place of that one, end that one first; join --take-over does not ask", "proxy", name, "services", strings.Join(others, ", "))
 	}
 }
 

@@ -224,7 +224,7 @@ func (f *fleet) hasNamesakes() {
 	}
 	out := joins("shop/cart", "--id", "cart-1")
 	require.Contains(f.t, out, warning)
-	require.Contains(f.t, out, `id=cart-1 others="cart at 127.0.0.2 (`+cartEntry+`)"`)
+	require.Contains(f.t, out, `proxy=cart-1 services="cart at 127.0.0.2 (`+cartEntry+`)"`)
 	for _, out := range []string{
 		joins("shop/cart", "--id", "cart-2"),
 		joins("shop/cart", "--id", "cart-1", "--take-over"),
