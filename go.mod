@@ -53,7 +53,19 @@ require (
 	golang.org/x/net v0.61.0
 )
 
-require github.com/evanphx/json-patch/v5 v5.9.11
+require (
+	github.com/evanphx/json-patch/v5 v5.9.11
+	github.com/pb33f/libopenapi v0.36.0
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
+)
+
+require (
+	github.com/bahlo/generic-list-go v0.2.0 // indirect
+	github.com/buger/jsonparser v1.1.2 // indirect
+	github.com/pb33f/jsonpath v0.8.2 // indirect
+	github.com/pb33f/ordered-map/v2 v2.3.1 // indirect
+	go.yaml.in/yaml/v4 v4.0.0-rc.4 // indirect
+)
 
 require github.com/hashicorp/hcl v1.0.0
 

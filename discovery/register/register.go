@@ -62,6 +62,7 @@ type Service struct {
 	metrics *metrics
 	done    chan struct{} // closed by Shutdown
 	inside  *streamCounts // streams by enrolment
+	names   *names
 }
 
 // unconfigured is why there is no session before there is a configuration.
@@ -72,7 +73,7 @@ func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, begun: make(chan struct{}), done: make(chan struct{}), inside: newStreamCounts()}
+	s := &Service{cfg: cfg, begun: make(chan struct{}), done: make(chan struct{}), inside: newStreamCounts(), names: newNames()}
 	s.roster = newRoster(s.group)
 	s.metrics = newMetrics(cfg.Metrics, s.roster)
 	if cfg.Server == nil {
@@ -137,6 +138,7 @@ func (s *Service) Follow(m *mesh.Mesh, step configstore.Step) {
 		r := cmp.Or(e.After, e.Before)
 		s.roster.groupChanged(r.Namespace, r.Name)
 	}
+	s.names.follow(step.Edits(mesh.WorkloadEntry))
 	for _, e := range step.Edits(mesh.WorkloadEntry) {
 		if r := e.After; r == nil {
 			s.roster.entryGone(e.Before.Namespace, e.Before.Name)

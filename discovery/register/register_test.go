@@ -435,6 +435,40 @@ func TestOneCertificateHasFewStreams(t *testing.T) {
 	d.connect("cart", described("one-more", "cart")).registered()
 }
 
+func TestNamesakes(t *testing.T) {
+	t.Parallel()
+	d := startEmpty(t, true)
+	client := machinev1.NewMachineServiceClient(d.conn)
+	ask := func(account, id string) []string {
+		t.Helper()
+		answer, err := client.Namesakes(metadata.AppendToOutgoingContext(t.Context(), "account", account), &machinev1.NamesakesRequest{Id: id})
+		require.NoError(t, err)
+		var all []string
+		for _, n := range answer.GetNamesakes() {
+			all = append(all, n.GetGroup()+" "+n.GetEntry()+" "+n.GetAddress())
+		}
+		return all
+	}
+	_, err := client.Namesakes(t.Context(), &machinev1.NamesakesRequest{Id: "m"})
+	require.Equal(t, codes.Unauthenticated, status.Code(err))
+	_, err = client.Namesakes(metadata.AppendToOutgoingContext(t.Context(), "account", "cart"), &machinev1.NamesakesRequest{Id: "m"})
+	require.Equal(t, codes.Unavailable, status.Code(err), "nobody knows yet")
+
+	const entry = `
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: %s, namespace: shop, annotations: {mesh.pgmesh.io/machine: %s, istio.io/autoRegistrationGroup: G}}
+spec: {address: 10.0.0.1, serviceAccount: %s}
+---`
+	d.apply(fmt.Sprintf(entry+entry+entry+entry, "a", "m", "cart", "b", "m", "cart", "c", "m", "other", "d", "n", "cart"))
+	require.Equal(t, []string{"G a 10.0.0.1", "G b 10.0.0.1"}, ask("cart", "m"))
+	require.Equal(t, []string{"G c 10.0.0.1"}, ask("other", "m"))
+	require.Empty(t, ask("cart", "x"))
+	d.apply(fmt.Sprintf(entry, "a", "x", "cart"), kinds.Key{Kind: mesh.WorkloadEntry, Namespace: "shop", Name: "b"})
+	require.Empty(t, ask("cart", "m"))
+	require.Equal(t, []string{"G a 10.0.0.1"}, ask("cart", "x"))
+}
+
 func TestSettingsAreThoseOfTheMeshTheNamespaceAndTheMachine(t *testing.T) {
 	t.Parallel()
 	d := startEmpty(t, true)

@@ -70,6 +70,7 @@ var declared = map[string]rule{
 	"/pgmesh.identity.v1.AuthorityService/Record":                       unlimited(caller.Sign),
 	"/pgmesh.identity.v1.AuthorityService/Redeem":                       unlimited(caller.Sign),
 	"/pgmesh.identity.v1.TrustService/WatchTrust":                       openTo(known),
+	"/pgmesh.machine.v1.MachineService/Namesakes":                       openTo(machines),
 	"/pgmesh.machine.v1.MachineService/Register":                        openTo(machines),
 	"/pgmesh.machine.v1.MachineService/Settings":                        openTo(machines),
 	"/pgmesh.machine.v1.RegistryService/Keep":                           unlimited(caller.Register),

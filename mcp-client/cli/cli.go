@@ -96,7 +96,7 @@ func addCommands(root *cobra.Command, p *session.Session) {
 	group("Decide who belongs to a mesh:", identity.Token(p), identity.Identity(p), identity.Machines(p), identity.Authority(p), identity.Trust(p), identity.Issuer(p),
 		tenancy.Hosts(p), tenancy.Quota(p))
 	const own = "This program:"
-	group(own, resources.Validate(p), resources.Convert(p), contextCommand(p), kindsCommand(p), resources.Explain(p), versionCommand(p))
+	group(own, resources.Validate(p), resources.Convert(p), contextCommand(p), kindsCommand(p), resources.Explain(p), resources.Schema(p), versionCommand(p))
 	root.AddCommand(referenceCommand(p), manual.Command(version.Of))
 	root.SetHelpCommandGroupID(own)
 	root.SetCompletionCommandGroupID(own)

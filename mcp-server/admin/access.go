@@ -126,11 +126,11 @@ func (s *Service) requireRevision(ctx context.Context, revision store.Revision) 
 	if revision == 0 {
 		return status.Error(codes.InvalidArgument, "revision: name it, for you may not confirm any other")
 	}
-	found, _, err := s.history.Revisions(ctx, history.Query{Only: revision, AtMost: 1, Changes: maxChangesOfOne, MaxSize: maxAnswerBytes})
+	page, err := s.history.Revisions(ctx, history.Query{Only: revision, AtMost: 1, Changes: maxChangesOfOne, MaxSize: maxAnswerBytes})
 	if err != nil {
 		return s.fail(ctx, err)
 	}
-	for _, r := range found {
+	for _, r := range page.Revisions {
 		if r.Omitted > 0 {
 			return requireUnlimited(ctx, caller.Write)
 		}

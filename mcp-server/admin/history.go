@@ -27,6 +27,7 @@ func (s *Service) History(ctx context.Context, req *adminv1.HistoryRequest) (*ad
 		Selection: f.selection(req), Author: f.text("author", req.GetAuthor(), maxAuthorBytes), Message: f.text("message", req.GetMessage(), maxFilterBytes),
 		Since: f.time("since", req.GetSince()), Until: f.time("until", req.GetUntil()), Only: req.GetRevision(),
 		AtMost: f.size(req.GetPageSize(), defaultHistoryPage, maxHistoryPage), Changes: maxChangesOfEach, Documents: req.GetDocuments(), MaxSize: maxAnswerBytes / 2,
+		WithoutMachines: req.GetWithoutMachines(),
 	}
 	if q.Only < 0 {
 		f.addf("revision", "must not be negative")
@@ -43,20 +44,20 @@ func (s *Service) History(ctx context.Context, req *adminv1.HistoryRequest) (*ad
 	if err := narrow(ctx, caller.Read, &q.Selection); err != nil {
 		return nil, err
 	}
-	found, next, err := s.history.Revisions(ctx, q)
+	page, err := s.history.Revisions(ctx, q)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
-	answer := &adminv1.HistoryResponse{}
-	for i := range found {
-		r, err := pastRevision(&found[i])
+	answer := &adminv1.HistoryResponse{LeftOut: page.LeftOut}
+	for i := range page.Revisions {
+		r, err := pastRevision(&page.Revisions[i])
 		if err != nil {
 			return nil, s.fail(ctx, err)
 		}
 		answer.Revisions = append(answer.Revisions, r)
 	}
-	if next > 0 {
-		answer.NextPageToken = (&token{Asked: requestDigest(req), Revision: next}).String()
+	if page.Next > 0 {
+		answer.NextPageToken = (&token{Asked: requestDigest(req), Revision: page.Next}).String()
 	}
 	return answer, nil
 }

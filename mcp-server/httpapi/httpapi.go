@@ -27,6 +27,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/localhost"
 	routes "github.com/pgmesh/pgmesh/mcp-server/httpapi/routes"
+	"github.com/pgmesh/pgmesh/mcp-server/openapi"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
@@ -76,7 +77,12 @@ func New(calls grpc.ClientConnInterface, o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve the admin API over HTTP: %w", err)
 	}
+	described := openapi.Handler()
 	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if openapi.Serves(r.URL.Path) {
+			described.ServeHTTP(w, r)
+			return
+		}
 		r = r.WithContext(withPeer(r))
 		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 		limitBodyTime(w, r, cmp.Or(o.BodyWithin, defaultBodyTimeout))

@@ -22,19 +22,23 @@ import (
 const checkHelp = `Look whether this machine has what mesh-agent run needs, with the flags and the configuration file that it would have: the clock, ports, discovery
 and its identity, this machine's identity, the state folder, the kernel, limits, memory, Envoy, redirection and resolvers. Nothing is changed.
 
-Each line says ok, warning or failure; beneath the latter two stands what to do. Run it as the account that the agent has.
+Each line says ok, warning or failure; beneath the latter two stands what to do.
+
+What counts is what the agent may do, and not who looks. Root has it looked at as the unit mesh-agent.service would run the agent: with its account, its
+capabilities and limits, its variables, and no more of the machine than it sees. The first line says for which account it was judged.
 
 Exit code 0: nothing keeps the agent from working. 1: there is a failure.`
 
 // checkCommand looks whether the agent would work on this machine.
 func checkCommand() *cobra.Command {
 	var o runSettings
+	var as judged
 	var output string
 	cmd := &cobra.Command{
 		Use: "check", Short: "Look whether this machine has what it takes", Long: checkHelp, Args: cobra.NoArgs,
 		Example: "  mesh-agent check\n  mesh-agent check --redirect -o json | jq '.[] | select(.state != \"ok\")'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			found := check.Run(cmd.Context(), o.checks(cmd.Context())...)
+			found := as.judge(cmd.Context(), func() []check.Finding { return check.Run(cmd.Context(), o.checks(cmd.Context(), as.synchronized)...) })
 			if err := writeFindings(cmd, output, found); err != nil {
 				return err
 			}
@@ -45,6 +49,7 @@ func checkCommand() *cobra.Command {
 		},
 	}
 	o.declare(cmd)
+	as.declare(cmd)
 	outputFlag(cmd, &output, "table", "json")
 	return cmd
 }
@@ -58,8 +63,9 @@ func writeFindings(cmd *cobra.Command, output string, found []check.Finding) err
 	return encoder.Encode(found)
 }
 
-func (o *runSettings) checks(ctx context.Context) []check.Check {
+func (o *runSettings) checks(ctx context.Context, synchronized func() (bool, error)) []check.Check {
 	m := &o.Machine
+	credentials, _ := m.Identity.Credential.Secrets()
 	m.Identity.Credential = join.Credential{} // a check must not join
 	servers, _ := m.Servers()                 // check.Discovery reports it if there are none
 	system := check.System{
@@ -68,11 +74,13 @@ func (o *runSettings) checks(ctx context.Context) []check.Check {
 		Redirected: m.Redirect.On, Transparent: m.Mode() == bootstrap.TProxy,
 	}
 	all := []check.Check{
-		check.Clock(time.Now, check.Synchronized, o.tlsServers(servers)),
+		check.Clock(time.Now, synchronized, o.tlsServers(servers)),
 		o.identityCheck,
 		check.Discovery(servers, o.reach),
 		check.Ports(o.ports(), o.running(ctx)),
 		check.Services(o.servicePorts()),
+		check.Files(credentials, check.Warning), // needed until this machine is a member
+		check.Files([]string{m.Template}, check.Failure),
 		system.Kernel, system.Limits, system.Network, system.Memory, system.Program, system.Resolver,
 	}
 	if !m.Identity.Insecure {

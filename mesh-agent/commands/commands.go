@@ -13,7 +13,7 @@ import (
 func Root() *cobra.Command {
 	root := program.New("mesh-agent", "Make this machine a member of the mesh: join, and bootstrap, run and drain its Envoy")
 	root.AddCommand(joinCommand(), runCommand(), bootstrapCommand(), settingsCommand(), checkCommand(), dnsCommand(), redirectCommand(),
-		statusCommand(), logsCommand(), envoyCommand(), drainCommand(), stopCommand(), bugReportCommand())
+		statusCommand(), logsCommand(), envoyCommand(), drainCommand(), undrainCommand(), stopCommand(), bugReportCommand())
 	return root
 }
 

@@ -14,7 +14,11 @@ import (
 )
 
 const drainHelp = `Take this machine out of the mesh without ending anything: its services drain, so that others send nothing new here, and Envoy asks the
-clients that are connected to go elsewhere. What still comes is served as before, under the same policies. What applications on this machine ask of the mesh goes on. There is no way back but starting the agent again.
+clients that are connected to go elsewhere. What still comes is served as before, under the same policies. What applications on this machine ask of the mesh goes on.
+mesh-agent undrain takes it back.
+
+The machine is drained until then. An agent that was killed or reloaded meanwhile, and an Envoy that was started meanwhile, drain too. One that was ended and
+started again (systemctl restart mesh-agent) serves, and so does a machine that was started anew.
 
 --wait waits until no connection is left. Exit code 0: none is left, or it was not waited for. 1: there still were some.`
 
@@ -43,10 +47,7 @@ func drainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = inspect.Print(cmd.OutOrStdout(), l.output, d, func(out io.Writer) error {
-				_, err := fmt.Fprintf(out, "%s, open connections: %s\n", d.State, connections(d))
-				return err
-			})
+			err = l.printDrain(cmd, d)
 			if err == nil && wait > 0 && d.Connections > 0 {
 				return program.Exit(1)
 			}
@@ -57,6 +58,45 @@ func drainCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&wait, "wait", 0, "for how long to wait until no connection is left")
 	cmd.Flags().BoolVar(&statusOnly, "look", false, "change nothing, and tell how it stands")
 	return cmd
+}
+
+const undrainHelp = `Take a drain back: Envoy keeps its clients, and the machine's services are registered as well as their probes say, so that others send requests
+here again. It does nothing to a machine that is not drained. mcp-client machines show says when the mesh has heard of it.`
+
+func undrainCommand() *cobra.Command {
+	var l clientFlags
+	cmd := &cobra.Command{
+		Use:     "undrain",
+		Short:   "Take a drain back: others send requests here again",
+		Long:    undrainHelp,
+		Example: "  mesh-agent undrain\n  mesh-agent undrain -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			agent, err := l.agent()
+			if err != nil {
+				return err
+			}
+			d, err := agent.Undrain(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return l.printDrain(cmd, d)
+		},
+	}
+	l.declare(cmd, inspect.Formats...)
+	return cmd
+}
+
+// printDrain prints how far a drain is.
+func (l *clientFlags) printDrain(cmd *cobra.Command, d status.DrainStatus) error {
+	return inspect.Print(cmd.OutOrStdout(), l.output, d, func(out io.Writer) error {
+		state := d.State
+		if !d.Since.IsZero() {
+			state += " since " + d.Since.UTC().Format(time.RFC3339)
+		}
+		_, err := fmt.Fprintf(out, "%s, open connections: %s\n", state, connections(d))
+		return err
+	})
 }
 
 func connections(d status.DrainStatus) string {

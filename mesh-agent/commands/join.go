@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
+	"github.com/pgmesh/pgmesh/mesh-agent/machine"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 )
 
@@ -22,6 +24,9 @@ A join token names the mesh's roots, so that it is told to nobody but the mesh. 
 service account. The key of the certificate is made here and never leaves the machine. Without --token-file the token is read from standard
 input: at a terminal it is asked for, and does not show.
 
+The mesh is asked whether another machine has this one's name by now, which is warned of: two agents under one name take each other's place again and
+again. --id gives this one another name; --take-over is for a machine that replaces another.
+
 After this, mesh-agent run needs to be told nothing: it knows who the machine is and where discovery is, and renews the certificate.`
 
 // joinFlags are the flags of join.
@@ -30,6 +35,8 @@ type joinFlags struct {
 	credential join.Credential
 	servers    upstream.Servers
 	again      bool
+	id         string
+	takeOver   bool
 }
 
 func joinCommand() *cobra.Command {
@@ -40,12 +47,17 @@ func joinCommand() *cobra.Command {
 		Long:  joinHelp,
 		Example: `  mesh-agent join --server mesh.example:15012
   mesh-agent join --server mesh.example:15012 --token-file cart.token
+  mesh-agent join --server mesh.example:15012 --token-file cart.token --id cart-2.shop
   ssh mesh mcp-client token create --group shop/cart | mesh-agent join --server mesh.example:15012`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			state, err := j.run(cmd.Context(), program.Log(cmd))
 			if err != nil {
 				return err
+			}
+			if !j.takeOver {
+				m := machine.Machine{State: j.state, Discovery: j.servers}
+				m.WarnOfNamesakes(cmd.Context(), program.Log(cmd))
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "this machine is %s, until %s; mesh-agent run renews that in time\n",
 				state.ID, state.NotAfter().UTC().Format(time.RFC3339))
@@ -54,6 +66,8 @@ func joinCommand() *cobra.Command {
 	}
 	j.servers.Flags(cmd.Flags(), "server", "addresses of discovery, host:port, such as discovery.example:15012 (required); with several, any that answers")
 	cmd.Flags().BoolVar(&j.again, "again", false, "join although this machine is a member already; what it was is given up")
+	cmd.Flags().StringVar(&j.id, "id", "", "name of this machine's proxy, unique in the mesh, which mesh-agent run then has (default: HOSTNAME.NAMESPACE)")
+	cmd.Flags().BoolVar(&j.takeOver, "take-over", false, "this machine takes the place of the one that has its name by now: do not warn of that")
 	j.state.Flags(cmd.Flags())
 	j.credential.Flags(cmd.Flags())
 	return cmd
@@ -63,5 +77,9 @@ func (j *joinFlags) run(ctx context.Context, log *slog.Logger) (*membership.Stat
 	if err := j.servers.Check(); err != nil {
 		return nil, err
 	}
-	return member.Join(ctx, &j.state, j.servers.Addresses, &j.credential, j.again, log)
+	joined, err := member.Join(ctx, &j.state, j.servers.Addresses, &j.credential, j.again, log)
+	if err != nil {
+		return nil, err
+	}
+	return joined, errors.Join(j.state.SaveID(j.id), statedir.Own(j.state.Path))
 }

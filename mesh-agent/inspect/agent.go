@@ -101,6 +101,12 @@ func (a *Agent) Drain(ctx context.Context, statusOnly bool) (d status.DrainStatu
 	return d, err
 }
 
+// Undrain takes a drain back.
+func (a *Agent) Undrain(ctx context.Context) (d status.DrainStatus, err error) {
+	err = a.decode(ctx, http.MethodPost, "/undrain", &d)
+	return d, err
+}
+
 // Stop ends the agent, and returns when that or the context has ended.
 func (a *Agent) Stop(ctx context.Context) error {
 	// A log being followed ends exactly when the agent does.

@@ -18,11 +18,14 @@ func WriteReport(out io.Writer, r *status.Report, now time.Time) error {
 	w := newTable(out)
 	a := r.Agent
 	line(w, "agent", a.State, since(a.Since, now), fmt.Sprintf("process %d", a.PID), a.Version)
+	if d := r.Drain; d != nil {
+		line(w, "drain", "drained", since(d.Since, now), d.Left())
+	}
 	writeIdentity(w, r.Identity, now)
 	writeDiscovery(w, r.Discovery, now)
 	writeXDS(w, r.XDS, now)
 	writeWasm(w, r.Wasm)
-	writeEnvoy(w, r.Envoy, now)
+	writeEnvoy(w, r.Envoy, r.Drain != nil, now)
 	if d := r.DNS; d != nil {
 		line(w, "dns", "at "+d.Listen, count(d.Names, "name"), word("forwards to ", strings.Join(d.Forwards, ", ")), d.Managed)
 	}
@@ -108,7 +111,7 @@ func writeModules(w io.Writer, m *status.Wasm, now time.Time) {
 	}
 }
 
-func writeEnvoy(w io.Writer, e *status.Envoy, now time.Time) {
+func writeEnvoy(w io.Writer, e *status.Envoy, drained bool, now time.Time) {
 	if e == nil {
 		return
 	}
@@ -117,8 +120,11 @@ func writeEnvoy(w io.Writer, e *status.Envoy, now time.Time) {
 		return
 	}
 	state := "not ready"
-	if e.Ready {
+	switch {
+	case e.Ready:
 		state = "ready"
+	case drained:
+		state = "sends its clients away"
 	}
 	adopted := ""
 	if e.Adopted {

@@ -45,7 +45,7 @@ func (m *Machine) Proxy(who *member.Member) (bootstrap.Options, error) {
 		return o, err
 	}
 	host, err := os.Hostname()
-	if err != nil && o.ID == "" {
+	if err != nil && cmp.Or(o.ID, m.State.ID()) == "" {
 		return o, fmt.Errorf("find out the host name: %w; name this proxy with --id", err)
 	}
 	if o.IP == "" {
@@ -57,7 +57,7 @@ func (m *Machine) Proxy(who *member.Member) (bootstrap.Options, error) {
 		o.OtherIPs = otherFamily(o.IP) // Envoy accepts redirected connections for the families it has addresses of
 	}
 	o.Namespace = cmp.Or(o.Namespace, "default")
-	o.ID = cmp.Or(o.ID, host+"."+o.Namespace)
+	o.ID = cmp.Or(o.ID, m.State.ID(), host+"."+o.Namespace)
 	o.Domain = cmp.Or(o.Domain, o.Namespace+".svc.cluster.local")
 	err = m.place(&o)
 	return o, err

@@ -71,7 +71,24 @@ func (a *agent) open(ctx context.Context) (err error) {
 	if a.registered, err = a.openRegistration(); err != nil {
 		return err
 	}
-	return a.openStatus(registry)
+	if err := a.openStatus(registry); err != nil {
+		return err
+	}
+	a.resumeDrain()
+	return nil
+}
+
+// resumeDrain has this agent go on to drain, if the one before was killed or reloaded while it did.
+func (a *agent) resumeDrain() {
+	since := a.Machine.State.Drained()
+	if since.IsZero() {
+		return
+	}
+	a.supervisor.StartDraining()
+	if a.registered != nil {
+		a.registered.Withdrawn()
+	}
+	a.server.Drained(since)
 }
 
 // trace has the way of revisions recorded, if that is asked for.
@@ -91,7 +108,9 @@ func (a *agent) trace() error {
 // openStatus gives the status server the metrics, and the Envoy to ask and to drain.
 func (a *agent) openStatus(own *prometheus.Registry) error {
 	s, folder := a.server, a.Machine.State.Path
-	s.StateDir, s.Ready, s.Drain = folder, a.supervisor.Ready, a.supervisor.Drain
+	s.StateDir, s.Ready = folder, a.supervisor.Ready
+	s.Drainer.Drain, s.Drainer.Undrain = a.supervisor.Drain, a.supervisor.Undrain
+	s.Drainer.Save, s.Drainer.Remove = a.Machine.State.SaveDrained, a.Machine.State.RemoveDrained
 	s.Envoy, s.Metrics = envoyadmin.OfStateDir(folder), own
 	page, err := scrape.Open(a.Scrape, s.Envoy, own, a.log, a.metrics)
 	if err != nil {
@@ -131,9 +150,13 @@ func (a *agent) run(ctx context.Context) error {
 		defer a.redirected.close(serving)
 		return a.supervisor.Run(staying)
 	})
+	group.Go(func() error { a.server.FollowDrain(ctx); return nil })
 	group.Go(func() error { return handleServiceManager(ctx, a.reload, a.supervisor) })
 	group.Go(func() error { return a.Machine.AwaitMeshSettings(ctx, a.who, a.discovery, a.supervisor.Reload, a.log) })
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return a.Machine.State.RemoveDrained() // who starts the agent again wants it to serve
 }
 
 // serveStatus serves the agent's socket and the status port. It runs until after the drain, so that

@@ -22,7 +22,9 @@ func (a *agent) openRegistration() (*register.Agent, error) {
 	}
 	o.Discovery, o.Log, o.Metrics = a.discovery, a.log, a.metrics
 	registered := register.New(o)
-	a.server.Parts.Registration, a.server.Withdraw = registered.Status, registered.Withdraw
+	a.server.Parts.Registration = registered.Status
+	d := &a.server.Drainer
+	d.Withdraw, d.Return, d.Tell = registered.Withdraw, registered.Return, registered.Tell
 	return registered, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,7 @@ type ported struct {
 	url      string
 	did      []string
 	withdraw error
+	saved    time.Time
 }
 
 func port(t *testing.T, address string) *ported {
@@ -47,7 +49,10 @@ func port(t *testing.T, address string) *ported {
 	}
 	p.Log = slog.New(slog.DiscardHandler)
 	p.Ready = func(context.Context) error { return nil }
-	p.Withdraw, p.Server.Drain = do("withdraw"), do("drain")
+	p.Drainer = status.Drainer{
+		Withdraw: do("withdraw"), Return: func() { p.did = append(p.did, "return") }, Drain: do("drain"), Undrain: do("undrain"),
+		Save: func(since time.Time) error { p.saved = since; return nil }, Remove: func() error { p.saved = time.Time{}; return nil },
+	}
 	p.Stop = func() { p.did = append(p.did, "stop") }
 	p.Envoy = envoyadmin.At(func() (string, error) { return strings.TrimPrefix(admin.URL, "http://"), nil })
 	p.Metrics, p.StatsPage = prometheus.NewRegistry(), http.NotFoundHandler()
@@ -100,7 +105,9 @@ func TestOthersAreToldBeforeEnvoyDrains(t *testing.T) {
 		require.Equal(t, 200, code)
 		var d status.DrainStatus
 		require.NoError(t, json.Unmarshal([]byte(body), &d))
-		require.Equal(t, status.DrainStatus{State: status.Draining, Connections: 3}, d)
+		require.WithinDuration(t, time.Now(), d.Since, time.Minute)
+		require.True(t, d.Since.Equal(p.saved))
+		require.Equal(t, status.DrainStatus{State: status.Draining, Since: d.Since, Connections: 3}, d)
 	}
 	require.Equal(t, []string{"withdraw", "drain"}, p.did, "once")
 	code, body = p.ask(t, http.MethodGet, "/healthz/ready")
@@ -109,19 +116,28 @@ func TestOthersAreToldBeforeEnvoyDrains(t *testing.T) {
 	code, _ = p.ask(t, http.MethodGet, "/healthz/live")
 	require.Equal(t, 200, code)
 
+	p.did = nil
+	code, body = p.ask(t, http.MethodPost, "/undrain")
+	require.Equal(t, 200, code)
+	require.JSONEq(t, `{"state": "running", "connections": 3}`, body)
+	require.Equal(t, []string{"undrain", "return"}, p.did, "Envoy serves before others send anything")
+	require.Zero(t, p.saved)
+	code, _ = p.ask(t, http.MethodGet, "/healthz/ready")
+	require.Equal(t, 200, code)
+
 	code, _ = p.ask(t, http.MethodPost, "/quitquitquit")
 	require.Equal(t, 202, code)
-	require.Equal(t, []string{"withdraw", "drain", "stop"}, p.did)
+	require.Equal(t, []string{"undrain", "return", "stop"}, p.did)
 }
 
 func TestOrdersAreLocalOnly(t *testing.T) {
 	t.Parallel()
 	p := port(t, "127.0.0.1:0")
-	for _, path := range []string{"/drain", "/quitquitquit"} {
+	for _, path := range []string{"/drain", "/undrain", "/quitquitquit"} {
 		code, _ := p.ask(t, http.MethodPost, path, "Origin", "http://elsewhere.example", "Sec-Fetch-Site", "cross-site")
 		require.Equal(t, 403, code, "a page that a browser shows")
 	}
-	for _, path := range []string{"/drain", "/quitquitquit"} {
+	for _, path := range []string{"/drain", "/undrain", "/quitquitquit"} {
 		code, _ := p.ask(t, http.MethodPost, path, "Host", "evil.example:15020")
 		require.Equal(t, 403, code, "a page of a site whose name leads here")
 	}
@@ -135,7 +151,7 @@ func TestOrdersAreLocalOnly(t *testing.T) {
 
 	// As from another machine: by an address of this one that is not loopback.
 	other := port(t, net.JoinHostPort(outside(t), "0"))
-	for _, path := range []string{"/drain", "/quitquitquit"} {
+	for _, path := range []string{"/drain", "/undrain", "/quitquitquit"} {
 		code, body := other.ask(t, http.MethodPost, path)
 		require.Equal(t, 403, code)
 		require.Contains(t, body, "orders are taken from this machine alone")

@@ -14,6 +14,7 @@ import (
 // Report is the state of an agent.
 type Report struct {
 	Agent        Agent         `json:"agent"`
+	Drain        *DrainStatus  `json:"drain,omitempty"` // of a machine that is drained
 	Identity     *Identity     `json:"identity,omitempty"`
 	Discovery    *Discovery    `json:"discovery,omitempty"`
 	XDS          *XDS          `json:"xds,omitempty"`
@@ -114,7 +115,7 @@ type Service struct {
 	Group    string    `json:"group"`
 	Entry    string    `json:"entry,omitempty"`   // its WorkloadEntry, once registered
 	Refused  string    `json:"refused,omitempty"` // why there is none
-	Health   string    `json:"health"`            // healthy, unhealthy or unknown
+	Health   string    `json:"health"`            // healthy, unhealthy, unknown or draining
 	Detail   string    `json:"detail,omitempty"`  // what is wrong
 	Since    time.Time `json:"since,omitzero"`    // of its health
 	Liveness string    `json:"liveness,omitempty"`

@@ -40,11 +40,7 @@ type Server struct {
 	// Redirected means that traffic to this machine is redirected to Envoy, which then needs a
 	// listener for it.
 	Redirected bool
-	// Withdraw has others send this machine nothing new. It is nil for a machine that is not
-	// registered.
-	Withdraw func(context.Context) error
-	// Drain makes Envoy send its clients away, without ending it.
-	Drain func(context.Context) error
+	Drainer    Drainer
 	// Stop ends the agent, as SIGTERM does.
 	Stop func()
 	// Envoy is asked for its version, its open connections and its listeners.
@@ -56,9 +52,10 @@ type Server struct {
 	// StatsPage serves them with those of Envoy and of applications.
 	StatsPage http.Handler
 
-	since    time.Time
-	state    atomic.Value // a string
-	draining sync.Mutex   // serializes drains
+	since     time.Time
+	state     atomic.Value // a string
+	drainedAt atomic.Pointer[time.Time]
+	draining  sync.Mutex // serializes drains and their opposite
 
 	versionMu  sync.Mutex
 	versionPID int // the process that version belongs to
@@ -91,7 +88,9 @@ func (s *Server) Report(ctx context.Context) Report {
 		s.checkReady(ctx, r.Envoy)
 	}
 	if state == Draining {
-		r.Agent.Trouble = "it was drained: others send nothing here until it is started again (systemctl restart mesh-agent)"
+		d := s.drainStatus(ctx)
+		r.Drain = &d
+		r.Agent.Trouble = "it was drained at " + d.Since.UTC().Format(time.RFC3339) + ": others send nothing here until mesh-agent undrain, or until it is started again"
 		if r.Envoy != nil {
 			r.Envoy.Trouble = "" // not ready is what was asked for
 		}

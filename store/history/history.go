@@ -29,9 +29,9 @@ func New(db *store.Store) *Store { return &Store{db, resources.New(db)} }
 var files embed.FS
 
 var sql = query.Read[struct {
-	Bounds, PastRevisions, PastRevisionsOf, PastChanges string
-	Blame, Diff                                         string
-	RestoreRevision, RestoreTime, Revert                string
+	Bounds, PastRevisions, PastRevisionsOf, PastChanges, PastOfMachines string
+	Blame, Diff                                                         string
+	RestoreRevision, RestoreTime, Revert                                string
 }](files)
 
 // Query selects revisions that meet all its fields.
@@ -43,6 +43,8 @@ type Query struct {
 	Since, Until time.Time      // of the revisions; zero means no limit
 	Only         store.Revision // only this one
 	Before       store.Revision // older than this one; 0 begins with the newest
+	// WithoutMachines leaves out revisions that changed nothing but WorkloadEntries of machines.
+	WithoutMachines bool
 
 	AtMost    int // the most revisions to return
 	Changes   int // the most changes to return of each
@@ -71,21 +73,40 @@ type PastChange struct {
 // maxScanned bounds how many revisions one call searches.
 const maxScanned = 100_000
 
-// Revisions returns revisions, the newest first. Next is the revision to continue before; 0 if the
-// search reached the oldest. There may be fewer revisions than asked for, or none, and still a
-// next.
-func (s *Store) Revisions(ctx context.Context, q Query) (found []PastRevision, next store.Revision, err error) {
+// Page is a part of the history.
+type Page struct {
+	// Revisions are the newest first. There may be fewer than asked for, or none, and still a next.
+	Revisions []PastRevision
+	// Next is the revision to continue before; 0 if the search reached the oldest.
+	Next store.Revision
+	// LeftOut is how many revisions WithoutMachines has left out of what was searched.
+	LeftOut int64
+}
+
+// Revisions returns revisions.
+func (s *Store) Revisions(ctx context.Context, q Query) (p Page, err error) {
 	err = s.db.Reading(ctx, func(tx pgx.Tx) error {
 		low, high, err := q.bounds(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if found, next, err = q.scan(ctx, tx, low, high); err != nil || len(found) == 0 {
+		if p.Revisions, p.Next, err = q.scan(ctx, tx, low, high); err != nil {
 			return err
 		}
-		return s.addChanges(ctx, tx, q, found)
+		if p.LeftOut, err = q.countLeftOut(ctx, tx, max(low, p.Next-1), high); err != nil || len(p.Revisions) == 0 {
+			return err
+		}
+		return s.addChanges(ctx, tx, q, p.Revisions)
 	})
-	return found, next, store.Explain("reading the history", err)
+	return p, store.Explain("reading the history", err)
+}
+
+// countLeftOut counts the revisions that are left out.
+func (q Query) countLeftOut(ctx context.Context, tx pgx.Tx, low, high store.Revision) (n int64, err error) {
+	if q.WithoutMachines {
+		err = tx.QueryRow(ctx, sql.PastOfMachines, q.arguments(low, high, 0)[:8]...).Scan(&n)
+	}
+	return n, err
 }
 
 // bounds returns the revision to search after, and the last one to search.
@@ -136,5 +157,5 @@ func (q Query) arguments(low, high store.Revision, atMost int) []any {
 	for _, k := range q.Kinds {
 		of.AddKey(kinds.Key{Kind: k})
 	}
-	return []any{low, high, q.Author, q.Message, of.Kinds, of.Groups, q.Namespaces, q.Names, atMost}
+	return []any{low, high, q.Author, q.Message, of.Kinds, of.Groups, q.Namespaces, q.Names, atMost, q.WithoutMachines}
 }

@@ -23,16 +23,16 @@ func revisionsOf(t *testing.T, s *history.Store, q history.Query) (numbers []sto
 	}
 	q.Changes, q.MaxSize = 10, 1<<20
 	for {
-		found, next, err := s.Revisions(t.Context(), q)
+		page, err := s.Revisions(t.Context(), q)
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(found), q.AtMost)
-		for _, r := range found {
+		require.LessOrEqual(t, len(page.Revisions), q.AtMost)
+		for _, r := range page.Revisions {
 			numbers = append(numbers, r.Revision)
 		}
-		if next == 0 {
+		if page.Next == 0 {
 			return numbers
 		}
-		q.Before = next
+		q.Before = page.Next
 	}
 }
 
@@ -87,10 +87,11 @@ func TestHistoryListsChanges(t *testing.T) {
 	db.Exec("COMMIT")
 	db.Exec("DELETE FROM mesh.resources WHERE name = 'x'")
 
-	found, next, err := s.Revisions(t.Context(), history.Query{AtMost: 10, Changes: 2, Documents: true, MaxSize: 1 << 20})
+	page, err := s.Revisions(t.Context(), history.Query{AtMost: 10, Changes: 2, Documents: true, MaxSize: 1 << 20})
 
 	require.NoError(t, err)
-	require.Zero(t, next)
+	require.Zero(t, page.Next)
+	found := page.Revisions
 	require.Len(t, found, 3)
 	deleted, changed, created := found[0], found[1], found[2]
 	require.Equal(t, store.Delete, deleted.Changes[0].Operation)
@@ -102,9 +103,9 @@ func TestHistoryListsChanges(t *testing.T) {
 	require.Nil(t, created.Changes[0].Before)
 	require.JSONEq(t, string(storetest.VirtualService("a")), string(created.Changes[0].After.Spec))
 
-	small, _, err := s.Revisions(t.Context(), history.Query{AtMost: 10, Changes: 5, Documents: true, MaxSize: 1})
+	small, err := s.Revisions(t.Context(), history.Query{AtMost: 10, Changes: 5, Documents: true, MaxSize: 1})
 	require.NoError(t, err)
-	require.Equal(t, []int{0, 3}, []int{len(small[1].Changes), small[1].Omitted}, "what does not fit is counted")
+	require.Equal(t, []int{0, 3}, []int{len(small.Revisions[1].Changes), small.Revisions[1].Omitted}, "what does not fit is counted")
 }
 
 func TestDiffGathersTheFieldsOfEachResource(t *testing.T) {

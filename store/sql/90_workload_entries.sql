@@ -3,12 +3,6 @@
 -- follow from these and the groups, whoever changes which. Everybody who changes them holds the
 -- lock of the group, so that nobody relies on what another is about to change.
 
--- is_of_machine reports whether a resource is the entry of a machine, by its annotations.
-CREATE OR REPLACE FUNCTION mesh_internal.is_of_machine(kind text, annotations jsonb) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT kind = 'WorkloadEntry' AND coalesce(annotations ? 'mesh.pgmesh.io/machine', false)
-$$;
-
 -- lock_workload_groups locks some groups until the transaction ends, in a fixed order.
 CREATE OR REPLACE FUNCTION mesh_internal.lock_workload_groups(namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -67,7 +61,7 @@ BEGIN
     'weight', nullif(i.weight, 0), 'labels', nullif(labels, '{}'), 'ports', nullif(ports, '{}')));
   annotations := mesh_internal.holder_of(workload_group #> '{metadata,annotations}') - mesh_internal.origin_annotations() || jsonb_strip_nulls(jsonb_build_object(
     'istio.io/autoRegistrationGroup', i.workload_group, 'mesh.pgmesh.io/machine', i.machine,
-    'mesh.pgmesh.io/health', CASE WHEN i.health <> 'healthy' THEN concat_ws(': ', i.health, nullif(i.detail, '')) END,
+    'mesh.pgmesh.io/health', CASE WHEN i.health <> 'healthy' THEN concat_ws(': ', i.health, CASE WHEN i.health <> 'draining' THEN nullif(i.detail, '') END) END,
     'proxy.istio.io/health-checks-enabled', CASE WHEN i.health <> 'healthy' THEN 'true' END));
 END $$;
 

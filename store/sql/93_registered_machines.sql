@@ -18,8 +18,8 @@ COMMENT ON COLUMN mesh.registered_machines.refused IS 'Why the service has no Wo
 COMMENT ON COLUMN mesh.registered_machines.address IS 'The address at which the service is reached.';
 COMMENT ON COLUMN mesh.registered_machines.network IS 'The network of that address.';
 COMMENT ON COLUMN mesh.registered_machines.locality IS 'The locality, as REGION/ZONE/SUBZONE.';
-COMMENT ON COLUMN mesh.registered_machines.health IS 'healthy, unhealthy or unknown, by its probe; detail says what is wrong. Or draining: the machine is about to leave. Only healthy services get requests.';
-COMMENT ON COLUMN mesh.registered_machines.detail IS 'What the probe found wrong.';
+COMMENT ON COLUMN mesh.registered_machines.health IS 'healthy, unhealthy or unknown, by its probe; detail says what is wrong. Or draining: mesh-agent drain has taken the machine out, or it is about to leave. Only healthy services get requests.';
+COMMENT ON COLUMN mesh.registered_machines.detail IS 'What the probe found wrong; of a draining machine, when it was drained, and whether connections are left.';
 COMMENT ON COLUMN mesh.registered_machines.service_account IS 'The service account of the machine.';
 COMMENT ON COLUMN mesh.registered_machines.enrolment IS 'The machine, as in mesh.machines; empty without certificates.';
 COMMENT ON COLUMN mesh.registered_machines.labels IS 'The labels of the service, over those of the group.';

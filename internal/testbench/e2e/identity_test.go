@@ -113,11 +113,11 @@ func says(t testing.TB, log func() string, pattern string) {
 }
 
 // join tries to make a machine a member, with the command that people use, and returns its output.
-func (m *secureMesh) join(token, state string) (string, error) {
+func (m *secureMesh) join(token, state string, flags ...string) (string, error) {
 	m.t.Helper()
 	file := filepath.Join(m.t.TempDir(), "token")
 	require.NoError(m.t, os.WriteFile(file, []byte(token), 0o600))
-	return m.Run(m.t.Context(), "mesh-agent", "join", "--server", m.XDS, "--token-file", file, "--state-dir", state)
+	return m.Run(m.t.Context(), "mesh-agent", append([]string{"join", "--server", m.XDS, "--token-file", file, "--state-dir", state}, flags...)...)
 }
 
 // policies are the server's ports, each with a policy of its own.

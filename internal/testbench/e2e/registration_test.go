@@ -208,6 +208,83 @@ func (f *fleet) keeper(name string) (found string) {
 	return found
 }
 
+// hasNamesakes joins machines of the name of the one that runs, and is warned where that is in the
+// way.
+func (f *fleet) hasNamesakes() {
+	f.t.Helper()
+	const warning = "another machine of this name is in the mesh"
+	joins := func(identity string, flags ...string) string {
+		f.t.Helper()
+		token, err := f.JoinToken(f.t.Context(), identity)
+		require.NoError(f.t, err)
+		out, err := f.join(token, f.t.TempDir(), flags...)
+		require.NoError(f.t, err, out)
+		require.Contains(f.t, out, "this machine is spiffe://")
+		return out
+	}
+	out := joins("shop/cart", "--id", "cart-1")
+	require.Contains(f.t, out, warning)
+	require.Contains(f.t, out, `proxy=cart-1 services="cart at 127.0.0.2 (`+cartEntry+`)"`)
+	for _, out := range []string{
+		joins("shop/cart", "--id", "cart-2"),
+		joins("shop/cart", "--id", "cart-1", "--take-over"),
+		joins("shop/other", "--id", "cart-1"), // one of another identity is told nothing
+		joins("bank/cart", "--id", "cart-1"),
+	} {
+		require.NotContains(f.t, out, warning)
+		require.NotContains(f.t, out, "127.0.0.2")
+		require.NotContains(f.t, out, "WARN")
+	}
+}
+
+// agent runs mesh-agent on the machine.
+func (f *fleet) agent(command string) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), longestWait)
+	defer cancel()
+	out, err := f.Run(ctx, "mesh-agent", command, "--state-dir", f.State("cart-1"))
+	require.NoError(f.t, err, out)
+}
+
+// drains drains a machine, kills its agent meanwhile, and takes the drain back.
+func (f *fleet) drains(machine *stack.Program) {
+	f.t.Helper()
+	f.agent("drain")
+	f.entry("draining")
+	f.serves(http.StatusServiceUnavailable)
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.2", f.inbound))
+	require.NoError(f.t, err, "its Envoy has its service")
+	require.NoError(f.t, conn.Close())
+	left := func(ctx context.Context) error {
+		var detail, annotation string
+		err := f.db.QueryRow(ctx, `SELECT m.detail, r.annotations ->> 'mesh.pgmesh.io/health' FROM mesh.registered_machines m JOIN mesh.resources r
+			ON r.kind = 'WorkloadEntry' AND r.namespace = m.namespace AND r.name = m.entry WHERE m.machine = 'cart-1'`).Scan(&detail, &annotation)
+		told := strings.HasPrefix(detail, "drained at ") && strings.HasSuffix(detail, ", no connection is left")
+		if err == nil && (!told || annotation != "draining") {
+			return fmt.Errorf("the machine says %q, and its entry %q", detail, annotation)
+		}
+		return err
+	}
+	eventually(f.t, left)
+
+	machine.Kill()
+	require.NoError(f.t, machine.Start())
+	f.keeper("")
+	f.stays(grace)
+	f.entry("draining")
+	eventually(f.t, left)
+	f.serves(http.StatusServiceUnavailable)
+
+	f.agent("undrain")
+	f.entry("healthy")
+	f.serves(http.StatusOK)
+	f.agent("undrain")
+
+	f.agent("drain")
+	f.entry("draining")
+	f.serves(http.StatusServiceUnavailable)
+}
+
 func TestAMachineIsThereWhileItsAgentIs(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -216,6 +293,7 @@ func TestAMachineIsThereWhileItsAgentIs(t *testing.T) {
 	require.NoError(t, machine.Start())
 	f.entry("healthy")
 	f.serves(http.StatusOK)
+	f.hasNamesakes()
 
 	// The group's probe is used.
 	f.ill.Store(true)
@@ -237,18 +315,11 @@ func TestAMachineIsThereWhileItsAgentIs(t *testing.T) {
 		require.NoError(t, discoveries[at].Ready(t.Context()))
 	}
 
-	// It drains: nobody sends it anything, and it could still serve.
-	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
-	defer cancel()
-	out, err := f.Run(ctx, "mesh-agent", "drain", "--state-dir", f.State("cart-1"))
-	require.NoError(t, err, out)
-	f.entry("draining")
-	f.serves(http.StatusServiceUnavailable)
-	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.2", f.inbound))
-	require.NoError(t, err, "its Envoy has its service")
-	require.NoError(t, conn.Close())
+	f.drains(machine)
 
 	// It leaves in an orderly way.
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
+	defer cancel()
 	require.NoError(t, machine.Terminate(ctx))
 	all, err := f.entries(ctx)
 	require.NoError(t, err)

@@ -34,6 +34,7 @@ type crd struct {
 // openAPI has the fields that are read of a value's schema.
 type openAPI struct {
 	Type                 string
+	Description          string
 	Properties           map[string]*openAPI
 	AdditionalProperties *openAPI `yaml:"additionalProperties"`
 	Items                *openAPI

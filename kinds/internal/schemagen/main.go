@@ -1,5 +1,5 @@
 // Command schemagen writes the table of types and fields that specs are checked against
-// (kinds/schema/schema.json).
+// (kinds/schema/schema.json), and what the CRDs say of fields (kinds/jsonschema/descriptions.json.gz).
 //
 // The fields of Istio's specs come from the protobuf descriptors, which are linked in. Istio's CRDs
 // add what a descriptor cannot express: ranges, sizes, patterns. Kinds without protobuf messages
@@ -38,8 +38,19 @@ func main() {
 }
 
 func run(out string) error {
-	table, err := generate()
+	crds, err := allCRDs()
 	if err != nil {
+		return err
+	}
+	table, err := generate(crds)
+	if err != nil {
+		return err
+	}
+	texts, err := describe(table, crds)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(out), "..", "jsonschema", "descriptions.json.gz"), texts, 0o644); err != nil {
 		return err
 	}
 	text := render(table)
@@ -74,7 +85,8 @@ func compressed(text []byte) []byte {
 	return out.Bytes()
 }
 
-func generate() (*schema.Table, error) {
+// allCRDs reads the definitions of all kinds.
+func allCRDs() ([]crd, error) {
 	istio, err := readCRDs(istioModule, "kubernetes/customresourcedefinitions.gen.yaml")
 	if err != nil {
 		return nil, err
@@ -88,13 +100,16 @@ func generate() (*schema.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	crds := slices.Concat(istio, gateway, inference)
+	return slices.Concat(istio, gateway, inference), nil
+}
 
+func generate(crds []crd) (*schema.Table, error) {
 	table := &schema.Table{Roots: map[string]string{}, Types: map[string]*schema.Type{}}
 	messages := newMessages(table.Types)
 	for _, k := range kinds.All() {
 		id := k.Group + "/" + k.Name
 		spec := findSpec(crds, k)
+		var err error
 		switch {
 		case k.Message != "":
 			table.Roots[id] = string(k.Message)

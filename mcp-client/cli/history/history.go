@@ -30,6 +30,7 @@ type historyOptions struct {
 	since, until    arguments.TimeFlag
 	limit           int
 	changes, diff   bool
+	machines        bool // also what machines changed alone
 }
 
 // History returns the command history.
@@ -41,10 +42,14 @@ func History(s *session.Session) *cobra.Command {
 		Short: "List revisions: who changed what, when and why",
 		Long: `List revisions, the newest first: who changed the mesh, when and why. With arguments, those that changed such resources.
 
-All namespaces are meant unless -n is given, or a resource is named. --changes lists what each revision changed, --diff shows how.`,
+All namespaces are meant unless -n is given, or a resource is named. --changes lists what each revision changed, --diff shows how.
+
+Machines that come, go, or are found healthy or not make revisions, too, of their WorkloadEntries. They are left out and counted unless --machines is
+given, or arguments, --kind or --author say what is meant.`,
 		Example: `  mcp-client history
   mcp-client history vs/reviews --diff
   mcp-client history -n default --since 24h --changes
+  mcp-client history --since 1h --machines
   mcp-client history --message canary --limit 5 -o json`,
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,6 +64,7 @@ All namespaces are meant unless -n is given, or a resource is named. --changes l
 	f.Var(&h.until, "until", "only revisions before this time, or so long ago")
 	f.IntVar(&h.limit, "limit", 20, "at most so many revisions; 0 is all")
 	f.BoolVar(&h.changes, "changes", false, "list what each revision changed")
+	f.BoolVar(&h.machines, "machines", false, "list also revisions that changed nothing but WorkloadEntries of registered machines")
 	f.BoolVar(&h.diff, "diff", false, "show what each revision changed")
 	return cmd
 }
@@ -80,39 +86,48 @@ func (p program) history(cmd *cobra.Command, args []string, h historyOptions) er
 	if err != nil {
 		return err
 	}
-	found, err := p.revisions(cmd.Context(), s, h)
+	h.machines = h.machines || len(args) > 0 || len(s.kinds) > 0 || h.author != ""
+	found, leftOut, err := p.revisions(cmd.Context(), s, h)
 	if err != nil {
 		return err
 	}
-	return p.printHistory(found, h)
+	if err := p.printHistory(found, h); err != nil {
+		return err
+	}
+	if leftOut > 0 {
+		fmt.Fprintf(p.Err, "and %s by machines; --machines shows them\n", words.Counted(int(leftOut), "change", "changes"))
+	}
+	return nil
 }
 
-// revisions gets the revisions page by page.
-func (p program) revisions(ctx context.Context, s scoped, h historyOptions) ([]Revision, error) {
+// revisions gets the revisions page by page, and how many of machines were left out.
+func (p program) revisions(ctx context.Context, s scoped, h historyOptions) (found []Revision, leftOut int64, err error) {
 	req := &adminv1.HistoryRequest{
 		Kinds: s.kinds, Namespaces: s.namespaces, Names: s.names, Author: h.author, Message: h.message,
 		Since: h.since.Stamp(), Until: h.until.Stamp(), Documents: h.diff, PageSize: int32(min(h.limit, 1000)),
+		WithoutMachines: !h.machines,
 	}
-	found := []Revision{}
+	found = []Revision{}
 	for {
 		resp, err := session.Ask(ctx, p.Session, adminv1.AdminServiceClient.History, req)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
+		leftOut += resp.GetLeftOut()
 		for _, sent := range resp.GetRevisions() {
 			r, err := p.pastRevision(sent, s)
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			if len(s.query) > 0 && len(r.Changes) == 0 {
 				continue // the request names sets, which may match more than the query
 			}
 			if found = append(found, r); len(found) == h.limit {
-				return found, nil
+				return found, leftOut, nil
 			}
 		}
 		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
-			return found, nil
+			return found, leftOut, nil
 		}
 	}
 }
@@ -123,7 +138,8 @@ func Of(ctx context.Context, s *session.Session, k kinds.Key, limit int) ([]Revi
 		query: []arguments.Wanted{{Kind: k.Kind, Namespace: k.Namespace, Name: k.Name}}, kinds: arguments.FullNames([]*kinds.Kind{k.Kind}),
 		namespaces: []string{requestedNamespace(k.Namespace)}, names: []string{k.Name},
 	}
-	return program{s}.revisions(ctx, one, historyOptions{limit: limit})
+	found, _, err := program{s}.revisions(ctx, one, historyOptions{limit: limit, machines: true})
+	return found, err
 }
 
 func (p program) pastRevision(sent *adminv1.Revision, s scoped) (Revision, error) {

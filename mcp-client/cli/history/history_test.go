@@ -82,3 +82,27 @@ func TestLongHistory(t *testing.T) {
 	dry := m.OK("restore", "--to", "1", "--dry-run", "-o", "name")
 	require.Equal(t, 1099, strings.Count(dry, "\n"))
 }
+
+// What machines change is left out unless it was asked for.
+func TestHistoryOfPeople(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Execute(`INSERT INTO mesh.workload_groups (namespace, name, spec) VALUES ('shop', 'cart', '{"template": {}}')`)
+	m.Register(m.Store()) // each of the two machines is a revision
+	m.Execute(`INSERT INTO mesh.workload_entries (namespace, name, address) VALUES ('shop', 'mine', '10.0.0.9')`)
+	// A change of people that machines follow is one of people.
+	m.Execute(`UPDATE mesh.workload_groups SET spec = '{"template": {"labels": {"a": "b"}}}'`)
+
+	require.Equal(t, clitest.Result{Out: "5\n4\n1\n", Err: "and 2 changes by machines; --machines shows them\n"}, m.Run("history", "-o", "name"))
+	require.Equal(t, clitest.Result{Out: "5\n4\n"}, m.Run("history", "-o", "name", "--limit", "2"), "those below are not meant")
+	require.Equal(t, clitest.Result{Out: "5\n4\n1\n", Err: "and 2 changes by machines; --machines shows them\n"}, m.Run("history", "-o", "name", "-n", "shop"))
+	require.Equal(t, clitest.Result{Out: "5\n4\n3\n2\n1\n"}, m.Run("history", "-o", "name", "--machines"))
+	require.Equal(t, clitest.Result{Out: "5\n2\n"}, m.Run("history", "-o", "name", "we/cart-10.0.0.1", "-n", "shop"))
+	require.Equal(t, clitest.Result{Out: "5\n4\n3\n2\n"}, m.Run("history", "-o", "name", "--kind", "workloadentry"))
+
+	var revisions, machines string
+	m.Query(`SELECT string_agg(revision::text, ' ' ORDER BY revision) FROM mesh.revisions WHERE by_machines`, &revisions)
+	require.Equal(t, "2 3", revisions)
+	m.Query(`SELECT string_agg(revision || ' ' || coalesce(machine, '-'), ', ' ORDER BY revision, name) FROM mesh.history WHERE kind = 'WorkloadEntry'`, &machines)
+	require.Equal(t, "2 cart-1, 3 cart-2, 4 -, 5 cart-1, 5 cart-2", machines)
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/jsonschema"
 	"github.com/pgmesh/pgmesh/kinds/schema"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
@@ -25,9 +26,10 @@ func Explain(s *session.Session) *cobra.Command {
 		Use:   "explain KIND[.FIELD...]",
 		Short: "List the fields of a kind, or of a field of it",
 		Long: `List the fields of a kind, or of a field of it, by the table that resources are checked with: types, which are required, what values may be,
-and what proxies do not act on. No server is needed. Through lists and maps a path leads by the names alone.`,
+and what proxies do not act on. -o wide has what each is for, in the words of those who defined the kind. No server is needed. Through lists and maps a path leads by the names alone.`,
 		Example: `  mcp-client explain vs
   mcp-client explain virtualservice.spec.http.retries
+  mcp-client explain vs.http -o wide
   mcp-client explain gtw.listeners -o json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,6 +71,8 @@ type explained struct {
 	NotActedOn string   `json:"notActedOn,omitempty"`
 	ExcludedBy []string `json:"notWith,omitempty"`
 	OtherNames []string `json:"aliases,omitempty"`
+	// Description is as those who defined the kind have it.
+	Description string `json:"description,omitempty"`
 }
 
 func (p program) explain(kind *kinds.Kind, path []string) error {
@@ -77,6 +81,7 @@ func (p program) explain(kind *kinds.Kind, path []string) error {
 		return fmt.Errorf("the fields of %s are of free form", kind.Name)
 	}
 	var of *schema.Field
+	var description string
 	for i, name := range path {
 		if at == nil {
 			return fmt.Errorf("%s has no fields of its own", where(kind, path[:i]))
@@ -87,6 +92,7 @@ func (p program) explain(kind *kinds.Kind, path []string) error {
 		}
 		of = &at.Fields[f]
 		path[i] = of.Name
+		description = jsonschema.Description(at.Name, of.Name)
 		at = schema.Types()[of.TypeRef]
 		if of.Type != schema.Message {
 			at = nil
@@ -100,8 +106,13 @@ func (p program) explain(kind *kinds.Kind, path []string) error {
 		}
 	case of != nil:
 		fields = append(fields, explainField(kind, path[:len(path)-1], nil, of))
+		fields[0].Description = description
 	}
-	return p.printExplained(where(kind, path), fields)
+	title := where(kind, path)
+	if description != "" {
+		title += "\n" + description
+	}
+	return p.printExplained(title, fields)
 }
 
 func where(kind *kinds.Kind, path []string) string {
@@ -126,6 +137,7 @@ func unknownField(kind *kinds.Kind, path []string, at *schema.Type, name string)
 func explainField(kind *kinds.Kind, path []string, of *schema.Type, f *schema.Field) explained {
 	e := explained{Name: f.Name, Type: typeOf(f), Required: f.Required, Values: f.Enum, Bounds: boundsOf(f), OtherNames: f.Aliases}
 	if of != nil {
+		e.Description = jsonschema.Description(of.Name, f.Name)
 		for _, set := range of.Oneofs {
 			if slices.Contains(set, f.Name) {
 				e.ExcludedBy = slices.DeleteFunc(slices.Clone(set), func(name string) bool { return name == f.Name })
@@ -196,7 +208,7 @@ func whole(n *int) string {
 }
 
 func (p program) printExplained(title string, fields []explained) error {
-	out := output.Listing{Tree: fields, Columns: []string{"FIELD", "TYPE", "REQUIRED", "VALUES", "NOTE"}}
+	out := output.Listing{Tree: fields, Columns: []string{"FIELD", "TYPE", "REQUIRED", "VALUES", "NOTE"}, Wide: []string{"DESCRIPTION"}}
 	for _, f := range fields {
 		required := "-"
 		if f.Required {
@@ -213,7 +225,7 @@ func (p program) printExplained(title string, fields []explained) error {
 		if len(f.ExcludedBy) > 0 {
 			notes = append(notes, "not with "+strings.Join(f.ExcludedBy, ", "))
 		}
-		out.Add(f.Name, f.Name, f.Type, required, words.OrDash(values), words.OrDash(strings.Join(notes, "; ")))
+		out.Add(f.Name, f.Name, f.Type, required, words.OrDash(values), words.OrDash(strings.Join(notes, "; ")), words.OrDash(f.Description))
 	}
 	if p.Output.IsTable() {
 		fmt.Fprintln(p.Err, title)

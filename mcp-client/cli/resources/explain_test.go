@@ -15,7 +15,9 @@ func TestExplain(t *testing.T) {
 		return clitest.Run(t.Context(), "", nil, append([]string{"explain"}, args...)...)
 	}
 	r := explain("vs.spec.http.retries")
-	require.Equal(t, "VirtualService.spec.http.retries\n", r.Err)
+	require.Equal(t, "VirtualService.spec.http.retries\nRetry policy for HTTP requests.\n", r.Err)
+	require.NotContains(t, r.Out, "DESCRIPTION")
+	require.Regexp(t, `(?m)^attempts .* Number of retries to be allowed for a given request.$`, explain("vs.http.retries", "-o", "wide").Out)
 	require.Regexp(t, `(?m)^FIELD +TYPE +REQUIRED +VALUES +NOTE$`, r.Out)
 	require.Regexp(t, `(?m)^perTryTimeout +duration `, r.Out)
 	require.Equal(t, r.Out, explain("virtualservice.http.retries").Out)

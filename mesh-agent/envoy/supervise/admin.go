@@ -34,6 +34,12 @@ func (a admin) ready(ctx context.Context) error {
 	return err
 }
 
+// isDraining reports whether that is why Envoy is not ready. It has its configuration then.
+func isDraining(err error) bool {
+	var refused *envoyadmin.RefusedError
+	return errors.As(err, &refused) && refused.Message == "DRAINING"
+}
+
 func (a admin) get(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()

@@ -22,28 +22,77 @@ const (
 	idleTimeout = time.Second
 )
 
-// Drain tells clients to leave, but does not end Envoy, which still accepts connections. Only a new
-// Envoy undoes it.
-func (s *Supervisor) Drain(ctx context.Context) error {
-	l := s.newest()
-	if l == nil {
+// Drain has Envoy ask every client to leave with its next answer. It still accepts connections and
+// serves them. So does each Envoy that is started after it, until Undrain.
+func (s *Supervisor) Drain(ctx context.Context) error { return s.setDraining(ctx, true) }
+
+// Undrain takes Drain back.
+func (s *Supervisor) Undrain(ctx context.Context) error { return s.setDraining(ctx, false) }
+
+func (s *Supervisor) setDraining(ctx context.Context, draining bool) error {
+	s.orders.Lock()
+	defer s.orders.Unlock()
+	all := s.running()
+	if len(all) == 0 {
 		return errNotStarted
 	}
-	// A failed health check makes Envoy ask every client to leave with its next answer. Draining
-	// alone would spread that over the drain time of replaced listeners.
-	for _, order := range []string{"/healthcheck/fail", "/drain_listeners?graceful"} {
-		if err := l.admin.post(ctx, order); err != nil {
-			return err
-		}
+	var err error // of the newest alone: those before it are about to end
+	for _, l := range all {
+		err = l.sendAway(ctx, draining)
 	}
-	return nil
+	if err == nil {
+		s.draining = draining
+	}
+	return err
+}
+
+// StartDraining has the Envoys that Run starts or adopts drain, as those of the agent before did.
+// Call it before Run.
+func (s *Supervisor) StartDraining() { s.draining = true }
+
+// sendAway has Envoy send its clients away, or keep them again. The order /drain_listeners would
+// close its listeners after --listener-drain-time, also for the applications on this machine, and
+// could not be taken back.
+func (l *instance) sendAway(ctx context.Context, away bool) error {
+	if away {
+		return l.admin.post(ctx, "/healthcheck/fail")
+	}
+	return l.admin.post(ctx, "/healthcheck/ok")
+}
+
+// followDraining has an Envoy that was started drain if the one before it did. One that was adopted
+// may drain although nobody wants that any more.
+func (s *Supervisor) followDraining(l *instance) {
+	s.retiring.Go(func() {
+		poll := time.NewTicker(pollInterval)
+		defer poll.Stop()
+		for s.repeatOrder(l) != nil {
+			select {
+			case <-poll.C:
+			case <-l.Done():
+				return
+			case <-s.ended:
+				return
+			}
+		}
+	})
+}
+
+// repeatOrder tells an Envoy what was ordered of the one before it.
+func (s *Supervisor) repeatOrder(l *instance) error {
+	s.orders.Lock()
+	defer s.orders.Unlock()
+	if !s.draining && !l.adopted {
+		return nil // it serves by itself
+	}
+	return l.sendAway(context.Background(), s.draining)
 }
 
 // drain waits until no connection is left, at most for the drain time. Envoy accepts connections
 // meanwhile: applications on this machine may be ending too, and still need their network.
 func (s *Supervisor) drain(l *instance) {
 	ports := s.portsOf(l)
-	if err := s.Drain(context.Background()); err != nil {
+	if err := l.sendAway(context.Background(), true); err != nil {
 		s.Log.Warn("Envoy cannot be drained; its connections will be cut", "error", err)
 		return
 	}

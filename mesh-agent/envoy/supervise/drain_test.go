@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -110,11 +111,47 @@ func TestSecondSignalEndsTheDrain(t *testing.T) {
 
 func TestDrainWithoutEndingEnvoy(t *testing.T) {
 	t.Parallel()
-	s, port := surfed(t, unchanged)
+	const closing = time.Second // when Envoy closes what it drains by itself
+	s, port := surfed(t, func(o *supervise.Options) { o.Args = append(o.Args, "--drain-time-s", "1") })
 	conn, reader := browse(t, port)
-	require.NoError(t, s.Drain(t.Context()))
+	for range 2 { // it can be repeated
+		require.NoError(t, s.Drain(t.Context()))
+	}
 	require.Error(t, s.Ready(t.Context()), "load balancers send nobody any more")
 	require.True(t, ask(t, conn, reader))
+	began := time.Now()
+	require.Eventually(t, func() bool {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		require.NoError(t, err, "who comes nevertheless is served, for as long as the drain lasts")
+		defer conn.Close()
+		require.True(t, ask(t, conn, bufio.NewReader(conn)))
+		return time.Since(began) > 2*closing
+	}, 10*time.Second, 50*time.Millisecond)
+
+	for range 2 {
+		require.NoError(t, s.Undrain(t.Context()))
+	}
+	require.NoError(t, s.Ready(t.Context()))
+	conn, reader = browse(t, port)
+	require.False(t, ask(t, conn, reader), "clients stay")
+	s.end()
+	require.NoError(t, <-s.result)
+}
+
+func TestAnEnvoyInPlaceOfADrainedOneDrains(t *testing.T) {
+	t.Parallel()
+	s, port := surfed(t, unchanged)
+	require.NoError(t, s.Drain(t.Context()))
+	require.NoError(t, syscall.Kill(s.Status().PID, syscall.SIGKILL))
+	s.await(t, "Envoy died")
+	s.await(t, "Envoy started")
+	require.Eventually(t, func() bool {
+		err := s.Ready(t.Context())
+		return err != nil && strings.Contains(err.Error(), "DRAINING")
+	}, 20*time.Second, 10*time.Millisecond)
+	require.NoError(t, s.Undrain(t.Context()))
+	s.awaitReady(t)
+	browse(t, port)
 	s.end()
 	require.NoError(t, <-s.result)
 }

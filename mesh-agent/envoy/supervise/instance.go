@@ -103,13 +103,19 @@ func (l *instance) hasEnded() bool {
 	}
 }
 
-// ready asks Envoy, and remembers whether it has ever been ready.
+// ready asks Envoy, and remembers whether it has ever been ready. One that drains has been.
 func (l *instance) ready(ctx context.Context) error {
-	if err := l.admin.ready(ctx); err != nil {
-		return err
+	err := l.admin.ready(ctx)
+	if err == nil || isDraining(err) {
+		l.wasReady.Store(true)
 	}
-	l.wasReady.Store(true)
-	return nil
+	return err
+}
+
+// serves reports whether Envoy has its configuration: it is ready, or was so before it was drained.
+func (l *instance) serves(ctx context.Context) bool {
+	err := l.ready(ctx)
+	return err == nil || isDraining(err)
 }
 
 // terminate ends the process. It returns an error if it had to kill it.

@@ -30,7 +30,7 @@ func (s *Supervisor) replace(ctx context.Context, want record) error {
 		return fmt.Errorf("the Envoy that runs, process %d, goes on with what it was started with: %w", newest.Pid, err)
 	}
 	parent := newest
-	if err := newest.ready(ctx); err != nil {
+	if !newest.serves(ctx) {
 		// It serves nobody; its predecessor does, if there is one.
 		parent = s.predecessor(newest)
 		s.Log.Info("an Envoy that was not ready yet makes way for another", "pid", newest.Pid)
@@ -183,7 +183,7 @@ func (s *lastConnections) recent() []string {
 func (s *Supervisor) successor(old *instance) *instance {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if newest := s.newest(); newest != old && newest.ready(ctx) == nil {
+	if newest := s.newest(); newest != old && newest.serves(ctx) {
 		return newest
 	}
 	return nil

@@ -83,6 +83,9 @@ type Supervisor struct {
 	retiring sync.WaitGroup
 	ended    chan struct{}
 
+	orders   sync.Mutex // serializes orders to drain
+	draining bool       // what was ordered last; guarded by orders
+
 	mu        sync.Mutex
 	instances []*instance // the newest last
 	restarts  int
@@ -171,6 +174,7 @@ func (s *Supervisor) startOrAdopt(ctx context.Context) error {
 	}
 	if newest != nil && newest.ConfigHash == want.ConfigHash {
 		_ = newest.ready(ctx) // sets wasReady
+		s.followDraining(newest)
 		s.Log.Info("Envoy goes on as an earlier agent has started it", "pid", newest.Pid, "since", newest.Started.Round(time.Second))
 		s.retireAll()
 		return s.writeRecords(recordsOf(s.instances)...)
@@ -213,6 +217,7 @@ func (s *Supervisor) started(l *instance) {
 	s.mu.Lock()
 	s.instances = append(s.instances, l)
 	s.mu.Unlock()
+	s.followDraining(l)
 	s.Log.Info("Envoy started", "pid", l.Pid)
 }
 

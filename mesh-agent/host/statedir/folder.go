@@ -64,23 +64,37 @@ func (f *Folder) Servers() []string {
 	return strings.Fields(string(content))
 }
 
+// idFile has the name of the machine's proxy that it joined under.
+func (f *Folder) idFile() string { return f.File("id") }
+
+// SaveID saves the name of the machine's proxy. "" means the usual one, and removes the file.
+func (f *Folder) SaveID(id string) error { return saveLine(f.idFile(), id) }
+
+// ID returns the name that SaveID saved, "" for the usual one.
+func (f *Folder) ID() string { return readLine(f.idFile()) }
+
 // groupFile has the WorkloadGroup that the machine joined for.
 func (f *Folder) groupFile() string { return f.File("group") }
 
 // SaveGroup saves the WorkloadGroup that the machine joined for. "" means none, and removes the
 // file.
-func (f *Folder) SaveGroup(group string) error {
-	if group != "" {
-		return replace.File(f.groupFile(), []byte(group+"\n"))
+func (f *Folder) SaveGroup(group string) error { return saveLine(f.groupFile(), group) }
+
+// Group returns the group that SaveGroup saved, "" for none.
+func (f *Folder) Group() string { return readLine(f.groupFile()) }
+
+// saveLine writes a file of one line, or removes it for none.
+func saveLine(file, line string) error {
+	if line != "" {
+		return replace.File(file, []byte(line+"\n"))
 	}
-	if err := os.Remove(f.groupFile()); !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(file); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// Group returns the group that SaveGroup saved, "" for none.
-func (f *Folder) Group() string {
-	content, _ := os.ReadFile(f.groupFile()) // may be missing
+func readLine(file string) string {
+	content, _ := os.ReadFile(file) // may be missing
 	return strings.TrimSpace(string(content))
 }

@@ -9,10 +9,13 @@ import (
 
 var errNotTold = errors.New("the machine is not connected to discovery: others cannot be told to send nothing here")
 
+var errReturned = errors.New("the drain was taken back meanwhile")
+
 // drain is what Withdraw waits for. Agent.mu guards it.
 type drain struct {
-	over chan struct{} // closed when mcp-server knows that all services drain, or when that has failed
-	err  error
+	over   chan struct{} // closed when mcp-server knows that all services drain, or when that has failed
+	err    error
+	detail string // how far it has come
 }
 
 func (d *drain) end(err error) {
@@ -40,6 +43,37 @@ func (a *Agent) Withdraw(ctx context.Context) error {
 	case <-ctx.Done():
 		a.failDrain(d, ctx.Err())
 		return ctx.Err()
+	}
+}
+
+// Withdrawn makes this the agent of a machine that an earlier agent has withdrawn. Call it before
+// Run.
+func (a *Agent) Withdrawn() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.drain = &drain{over: make(chan struct{})}
+	a.drain.end(nil)
+}
+
+// Return has others send requests here again, as far as the services are well. Without a stream it
+// is said by the next.
+func (a *Agent) Return() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.drain != nil {
+		a.drain.end(errReturned)
+		a.drain = nil
+		wake(a.reportDue)
+	}
+}
+
+// Tell tells the mesh how far the drain has come.
+func (a *Agent) Tell(detail string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.drain != nil && a.drain.detail != detail {
+		a.drain.detail = detail
+		wake(a.reportDue)
 	}
 }
 
@@ -84,7 +118,7 @@ func (a *Agent) undoDrain(d *drain, why error) {
 // told is the health of a service for discovery. The caller holds mu.
 func (a *Agent) told(health machinev1.Health, detail string) (machinev1.Health, string) {
 	if a.drain != nil {
-		return machinev1.Health_HEALTH_DRAINING, ""
+		return machinev1.Health_HEALTH_DRAINING, a.drain.detail
 	}
 	return health, detail
 }

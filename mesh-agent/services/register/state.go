@@ -70,6 +70,7 @@ func (a *Agent) logRefusal(s *service) {
 // healthNames are the names of health states in output.
 var healthNames = map[machinev1.Health]string{
 	machinev1.Health_HEALTH_UNSPECIFIED: "unknown", machinev1.Health_HEALTH_HEALTHY: "healthy", machinev1.Health_HEALTH_UNHEALTHY: "unhealthy",
+	machinev1.Health_HEALTH_DRAINING: "draining",
 }
 
 // Status describes the registration of the services.
@@ -88,6 +89,9 @@ func (a *Agent) Status() status.Registration {
 			shown.Trouble = "it is not registered: " + s.refused
 		case s.health == machinev1.Health_HEALTH_UNHEALTHY:
 			shown.Trouble = "it is not well: " + s.detail
+		}
+		if a.drain != nil {
+			shown.Health, shown.Detail = healthNames[machinev1.Health_HEALTH_DRAINING], a.drain.detail
 		}
 		out.Services = append(out.Services, shown)
 	}
@@ -138,9 +142,11 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		}
 		return 0
 	}
-	for _, s := range c.of.Status().Services {
-		to <- prometheus.MustNewConstMetric(registeredDesc, prometheus.GaugeValue, one(s.Entry != ""), s.Group)
-		to <- prometheus.MustNewConstMetric(healthyDesc, prometheus.GaugeValue, one(s.Health == "healthy"), s.Group)
-		to <- prometheus.MustNewConstMetric(actionsDesc, prometheus.CounterValue, float64(s.Restarts), s.Group)
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	for group, s := range c.of.services {
+		to <- prometheus.MustNewConstMetric(registeredDesc, prometheus.GaugeValue, one(s.entry != ""), group)
+		to <- prometheus.MustNewConstMetric(healthyDesc, prometheus.GaugeValue, one(s.healthName() == "healthy"), group)
+		to <- prometheus.MustNewConstMetric(actionsDesc, prometheus.CounterValue, float64(s.restarts), group)
 	}
 }

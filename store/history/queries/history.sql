@@ -17,14 +17,24 @@ WHERE r.revision > $1 AND r.revision <= $2 AND ($3 = '' OR r.author = $3) AND ($
 -- fragment: NewestFirst
 ORDER BY r.revision DESC LIMIT $9
 
+-- fragment: Changing
+($5::text[] IS NULL AND $7::text[] IS NULL AND $8::text[] IS NULL
+  OR EXISTS (SELECT FROM mesh.history h WHERE h.revision = r.revision AND {{Chosen}}))
+
+-- fragment: OfPeople
+(NOT $10 OR NOT r.by_machines)
+
 -- name: PastRevisions
 -- Searches revisions for selected changes.
-{{Matching}} AND ($5::text[] IS NULL AND $7::text[] IS NULL AND $8::text[] IS NULL
-  OR EXISTS (SELECT FROM mesh.history h WHERE h.revision = r.revision AND {{Chosen}})) {{NewestFirst}}
+{{Matching}} AND {{Changing}} AND {{OfPeople}} {{NewestFirst}}
 
 -- name: PastRevisionsOf
 -- Searches the changes of selected resources for revisions.
-{{Matching}} AND r.revision IN (SELECT h.revision FROM mesh.history h WHERE {{Chosen}}) {{NewestFirst}}
+{{Matching}} AND r.revision IN (SELECT h.revision FROM mesh.history h WHERE {{Chosen}}) AND {{OfPeople}} {{NewestFirst}}
+
+-- name: PastOfMachines
+-- How many revisions of machines there are where PastRevisions looks.
+SELECT count(*) FROM ({{Matching}} AND {{Changing}} AND r.by_machines) left_out
 
 -- name: PastChanges
 -- The changes of some revisions, up to a number of each, and how many there are.

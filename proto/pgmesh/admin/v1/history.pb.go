@@ -44,9 +44,11 @@ type HistoryRequest struct {
 	// At most so many revisions in one answer: 50 if it is 0, and no more than 1,000. An answer may have fewer, or none, and a token.
 	PageSize int32 `protobuf:"varint,10,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// The next_page_token of the page before; everything else must be as it was for that one.
-	PageToken     string `protobuf:"bytes,11,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PageToken string `protobuf:"bytes,11,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Leave out revisions that changed nothing but WorkloadEntries of registered machines.
+	WithoutMachines bool `protobuf:"varint,12,opt,name=without_machines,json=withoutMachines,proto3" json:"without_machines,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *HistoryRequest) Reset() {
@@ -156,12 +158,21 @@ func (x *HistoryRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *HistoryRequest) GetWithoutMachines() bool {
+	if x != nil {
+		return x.WithoutMachines
+	}
+	return false
+}
+
 type HistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The newest first.
 	Revisions []*Revision `protobuf:"bytes,1,rep,name=revisions,proto3" json:"revisions,omitempty"`
 	// Empty where the history that is kept ends.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// How many revisions without_machines has left out, down to the last of this page.
+	LeftOut       int64 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -208,6 +219,13 @@ func (x *HistoryResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *HistoryResponse) GetLeftOut() int64 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
 }
 
 // Revision is a transaction that changed resources.
@@ -916,7 +934,7 @@ var File_pgmesh_admin_v1_history_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_history_proto_rawDesc = "" +
 	"\n" +
-	"\x1dpgmesh/admin/v1/history.proto\x12\x0fpgmesh.admin.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bpgmesh/admin/v1/names.proto\x1a\x1apgmesh/admin/v1/read.proto\"\xe8\x02\n" +
+	"\x1dpgmesh/admin/v1/history.proto\x12\x0fpgmesh.admin.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bpgmesh/admin/v1/names.proto\x1a\x1apgmesh/admin/v1/read.proto\"\x93\x03\n" +
 	"\x0eHistoryRequest\x12\x14\n" +
 	"\x05kinds\x18\x01 \x03(\tR\x05kinds\x12\x1e\n" +
 	"\n" +
@@ -932,10 +950,12 @@ const file_pgmesh_admin_v1_history_proto_rawDesc = "" +
 	"\tpage_size\x18\n" +
 	" \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\v \x01(\tR\tpageToken\"r\n" +
+	"page_token\x18\v \x01(\tR\tpageToken\x12)\n" +
+	"\x10without_machines\x18\f \x01(\bR\x0fwithoutMachines\"\x8d\x01\n" +
 	"\x0fHistoryResponse\x127\n" +
 	"\trevisions\x18\x01 \x03(\v2\x19.pgmesh.admin.v1.RevisionR\trevisions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9a\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x19\n" +
+	"\bleft_out\x18\x03 \x01(\x03R\aleftOut\"\x9a\x02\n" +
 	"\bRevision\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x06author\x18\x02 \x01(\tR\x06author\x12 \n" +

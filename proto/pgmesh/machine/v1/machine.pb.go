@@ -222,6 +222,157 @@ func (x *SettingsResponse) GetLocality() string {
 	return ""
 }
 
+type NamesakesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the proxy, as in its node id.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamesakesRequest) Reset() {
+	*x = NamesakesRequest{}
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamesakesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamesakesRequest) ProtoMessage() {}
+
+func (x *NamesakesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamesakesRequest.ProtoReflect.Descriptor instead.
+func (*NamesakesRequest) Descriptor() ([]byte, []int) {
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *NamesakesRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type NamesakesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namesakes     []*Namesake            `protobuf:"bytes,1,rep,name=namesakes,proto3" json:"namesakes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamesakesResponse) Reset() {
+	*x = NamesakesResponse{}
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamesakesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamesakesResponse) ProtoMessage() {}
+
+func (x *NamesakesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamesakesResponse.ProtoReflect.Descriptor instead.
+func (*NamesakesResponse) Descriptor() ([]byte, []int) {
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *NamesakesResponse) GetNamesakes() []*Namesake {
+	if x != nil {
+		return x.Namesakes
+	}
+	return nil
+}
+
+// Namesake is a service of a machine that is connected, or has been within the grace period.
+type Namesake struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Group string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// The WorkloadEntry.
+	Entry         string `protobuf:"bytes,2,opt,name=entry,proto3" json:"entry,omitempty"`
+	Address       string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Namesake) Reset() {
+	*x = Namesake{}
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Namesake) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Namesake) ProtoMessage() {}
+
+func (x *Namesake) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Namesake.ProtoReflect.Descriptor instead.
+func (*Namesake) Descriptor() ([]byte, []int) {
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Namesake) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *Namesake) GetEntry() string {
+	if x != nil {
+		return x.Entry
+	}
+	return ""
+}
+
+func (x *Namesake) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 type RegisterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -236,7 +387,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[2]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -248,7 +399,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[2]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -261,7 +412,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{2}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RegisterRequest) GetMessage() isRegisterRequest_Message {
@@ -346,7 +497,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[3]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -358,7 +509,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[3]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -371,7 +522,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{3}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Machine) GetId() string {
@@ -457,7 +608,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[4]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -469,7 +620,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[4]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -482,7 +633,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{4}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Service) GetGroup() string {
@@ -546,7 +697,7 @@ type HealthReport struct {
 
 func (x *HealthReport) Reset() {
 	*x = HealthReport{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[5]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +709,7 @@ func (x *HealthReport) String() string {
 func (*HealthReport) ProtoMessage() {}
 
 func (x *HealthReport) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[5]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +722,7 @@ func (x *HealthReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthReport.ProtoReflect.Descriptor instead.
 func (*HealthReport) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{5}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HealthReport) GetGroup() string {
@@ -603,7 +754,7 @@ type Leaving struct {
 
 func (x *Leaving) Reset() {
 	*x = Leaving{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[6]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +766,7 @@ func (x *Leaving) String() string {
 func (*Leaving) ProtoMessage() {}
 
 func (x *Leaving) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[6]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +779,7 @@ func (x *Leaving) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leaving.ProtoReflect.Descriptor instead.
 func (*Leaving) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{6}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{9}
 }
 
 type RegisterResponse struct {
@@ -646,7 +797,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[7]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +809,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[7]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +822,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{7}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RegisterResponse) GetMessage() isRegisterResponse_Message {
@@ -759,7 +910,7 @@ type Registered struct {
 
 func (x *Registered) Reset() {
 	*x = Registered{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[8]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +922,7 @@ func (x *Registered) String() string {
 func (*Registered) ProtoMessage() {}
 
 func (x *Registered) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[8]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +935,7 @@ func (x *Registered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Registered.ProtoReflect.Descriptor instead.
 func (*Registered) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{8}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Registered) GetGroup() string {
@@ -821,7 +972,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[9]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +984,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[9]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +997,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{9}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Refused) GetGroup() string {
@@ -878,7 +1029,7 @@ type Left struct {
 
 func (x *Left) Reset() {
 	*x = Left{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[10]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +1041,7 @@ func (x *Left) String() string {
 func (*Left) ProtoMessage() {}
 
 func (x *Left) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[10]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +1054,7 @@ func (x *Left) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Left.ProtoReflect.Descriptor instead.
 func (*Left) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{10}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{13}
 }
 
 // Draining says that mcp-server knows of all services of the machine that they drain.
@@ -915,7 +1066,7 @@ type Draining struct {
 
 func (x *Draining) Reset() {
 	*x = Draining{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[11]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1078,7 @@ func (x *Draining) String() string {
 func (*Draining) ProtoMessage() {}
 
 func (x *Draining) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[11]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1091,7 @@ func (x *Draining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draining.ProtoReflect.Descriptor instead.
 func (*Draining) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{11}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{14}
 }
 
 // Probe is how a service is asked whether it is well, as in a WorkloadGroup.
@@ -964,7 +1115,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[12]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1127,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[12]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1140,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{12}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Probe) GetHow() isProbe_How {
@@ -1111,7 +1262,7 @@ type HTTPProbe struct {
 
 func (x *HTTPProbe) Reset() {
 	*x = HTTPProbe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[13]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1274,7 @@ func (x *HTTPProbe) String() string {
 func (*HTTPProbe) ProtoMessage() {}
 
 func (x *HTTPProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[13]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1287,7 @@ func (x *HTTPProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPProbe.ProtoReflect.Descriptor instead.
 func (*HTTPProbe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{13}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *HTTPProbe) GetScheme() string {
@@ -1184,7 +1335,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[14]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1347,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[14]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1360,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{14}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Header) GetName() string {
@@ -1236,7 +1387,7 @@ type TCPProbe struct {
 
 func (x *TCPProbe) Reset() {
 	*x = TCPProbe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[15]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1399,7 @@ func (x *TCPProbe) String() string {
 func (*TCPProbe) ProtoMessage() {}
 
 func (x *TCPProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[15]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1412,7 @@ func (x *TCPProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TCPProbe.ProtoReflect.Descriptor instead.
 func (*TCPProbe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{15}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TCPProbe) GetHost() string {
@@ -1287,7 +1438,7 @@ type ExecProbe struct {
 
 func (x *ExecProbe) Reset() {
 	*x = ExecProbe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[16]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1450,7 @@ func (x *ExecProbe) String() string {
 func (*ExecProbe) ProtoMessage() {}
 
 func (x *ExecProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[16]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1463,7 @@ func (x *ExecProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecProbe.ProtoReflect.Descriptor instead.
 func (*ExecProbe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{16}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExecProbe) GetCommand() []string {
@@ -1332,7 +1483,7 @@ type GRPCProbe struct {
 
 func (x *GRPCProbe) Reset() {
 	*x = GRPCProbe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[17]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1495,7 @@ func (x *GRPCProbe) String() string {
 func (*GRPCProbe) ProtoMessage() {}
 
 func (x *GRPCProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[17]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1508,7 @@ func (x *GRPCProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GRPCProbe.ProtoReflect.Descriptor instead.
 func (*GRPCProbe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{17}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GRPCProbe) GetPort() uint32 {
@@ -1394,7 +1545,15 @@ const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\blocality\x18\x04 \x01(\tR\blocality\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\"\n" +
+	"\x10NamesakesRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"N\n" +
+	"\x11NamesakesResponse\x129\n" +
+	"\tnamesakes\x18\x01 \x03(\v2\x1b.pgmesh.machine.v1.NamesakeR\tnamesakes\"P\n" +
+	"\bNamesake\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x14\n" +
+	"\x05entry\x18\x02 \x01(\tR\x05entry\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\"\xc7\x01\n" +
 	"\x0fRegisterRequest\x126\n" +
 	"\amachine\x18\x01 \x01(\v2\x1a.pgmesh.machine.v1.MachineH\x00R\amachine\x129\n" +
 	"\x06health\x18\x02 \x01(\v2\x1f.pgmesh.machine.v1.HealthReportH\x00R\x06health\x126\n" +
@@ -1485,9 +1644,10 @@ const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\x12HEALTH_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eHEALTH_HEALTHY\x10\x01\x12\x14\n" +
 	"\x10HEALTH_UNHEALTHY\x10\x02\x12\x13\n" +
-	"\x0fHEALTH_DRAINING\x10\x032\xce\x01\n" +
+	"\x0fHEALTH_DRAINING\x10\x032\xae\x02\n" +
 	"\x0eMachineService\x12[\n" +
-	"\bSettings\x12\".pgmesh.machine.v1.SettingsRequest\x1a#.pgmesh.machine.v1.SettingsResponse\"\x06\x82\xf1\x18\x02\x18\x02\x12_\n" +
+	"\bSettings\x12\".pgmesh.machine.v1.SettingsRequest\x1a#.pgmesh.machine.v1.SettingsResponse\"\x06\x82\xf1\x18\x02\x18\x02\x12^\n" +
+	"\tNamesakes\x12#.pgmesh.machine.v1.NamesakesRequest\x1a$.pgmesh.machine.v1.NamesakesResponse\"\x06\x82\xf1\x18\x02\x18\x02\x12_\n" +
 	"\bRegister\x12\".pgmesh.machine.v1.RegisterRequest\x1a#.pgmesh.machine.v1.RegisterResponse\"\x06\x82\xf1\x18\x02\x18\x02(\x010\x01B<Z:github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1;machinev1b\x06proto3"
 
 var (
@@ -1503,68 +1663,74 @@ func file_pgmesh_machine_v1_machine_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_machine_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_machine_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_pgmesh_machine_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_pgmesh_machine_v1_machine_proto_goTypes = []any{
 	(Health)(0),                 // 0: pgmesh.machine.v1.Health
 	(*SettingsRequest)(nil),     // 1: pgmesh.machine.v1.SettingsRequest
 	(*SettingsResponse)(nil),    // 2: pgmesh.machine.v1.SettingsResponse
-	(*RegisterRequest)(nil),     // 3: pgmesh.machine.v1.RegisterRequest
-	(*Machine)(nil),             // 4: pgmesh.machine.v1.Machine
-	(*Service)(nil),             // 5: pgmesh.machine.v1.Service
-	(*HealthReport)(nil),        // 6: pgmesh.machine.v1.HealthReport
-	(*Leaving)(nil),             // 7: pgmesh.machine.v1.Leaving
-	(*RegisterResponse)(nil),    // 8: pgmesh.machine.v1.RegisterResponse
-	(*Registered)(nil),          // 9: pgmesh.machine.v1.Registered
-	(*Refused)(nil),             // 10: pgmesh.machine.v1.Refused
-	(*Left)(nil),                // 11: pgmesh.machine.v1.Left
-	(*Draining)(nil),            // 12: pgmesh.machine.v1.Draining
-	(*Probe)(nil),               // 13: pgmesh.machine.v1.Probe
-	(*HTTPProbe)(nil),           // 14: pgmesh.machine.v1.HTTPProbe
-	(*Header)(nil),              // 15: pgmesh.machine.v1.Header
-	(*TCPProbe)(nil),            // 16: pgmesh.machine.v1.TCPProbe
-	(*ExecProbe)(nil),           // 17: pgmesh.machine.v1.ExecProbe
-	(*GRPCProbe)(nil),           // 18: pgmesh.machine.v1.GRPCProbe
-	nil,                         // 19: pgmesh.machine.v1.SettingsRequest.LabelsEntry
-	nil,                         // 20: pgmesh.machine.v1.SettingsResponse.LabelsEntry
-	nil,                         // 21: pgmesh.machine.v1.Machine.LabelsEntry
-	nil,                         // 22: pgmesh.machine.v1.Service.PortsEntry
-	nil,                         // 23: pgmesh.machine.v1.Service.LabelsEntry
-	(*durationpb.Duration)(nil), // 24: google.protobuf.Duration
+	(*NamesakesRequest)(nil),    // 3: pgmesh.machine.v1.NamesakesRequest
+	(*NamesakesResponse)(nil),   // 4: pgmesh.machine.v1.NamesakesResponse
+	(*Namesake)(nil),            // 5: pgmesh.machine.v1.Namesake
+	(*RegisterRequest)(nil),     // 6: pgmesh.machine.v1.RegisterRequest
+	(*Machine)(nil),             // 7: pgmesh.machine.v1.Machine
+	(*Service)(nil),             // 8: pgmesh.machine.v1.Service
+	(*HealthReport)(nil),        // 9: pgmesh.machine.v1.HealthReport
+	(*Leaving)(nil),             // 10: pgmesh.machine.v1.Leaving
+	(*RegisterResponse)(nil),    // 11: pgmesh.machine.v1.RegisterResponse
+	(*Registered)(nil),          // 12: pgmesh.machine.v1.Registered
+	(*Refused)(nil),             // 13: pgmesh.machine.v1.Refused
+	(*Left)(nil),                // 14: pgmesh.machine.v1.Left
+	(*Draining)(nil),            // 15: pgmesh.machine.v1.Draining
+	(*Probe)(nil),               // 16: pgmesh.machine.v1.Probe
+	(*HTTPProbe)(nil),           // 17: pgmesh.machine.v1.HTTPProbe
+	(*Header)(nil),              // 18: pgmesh.machine.v1.Header
+	(*TCPProbe)(nil),            // 19: pgmesh.machine.v1.TCPProbe
+	(*ExecProbe)(nil),           // 20: pgmesh.machine.v1.ExecProbe
+	(*GRPCProbe)(nil),           // 21: pgmesh.machine.v1.GRPCProbe
+	nil,                         // 22: pgmesh.machine.v1.SettingsRequest.LabelsEntry
+	nil,                         // 23: pgmesh.machine.v1.SettingsResponse.LabelsEntry
+	nil,                         // 24: pgmesh.machine.v1.Machine.LabelsEntry
+	nil,                         // 25: pgmesh.machine.v1.Service.PortsEntry
+	nil,                         // 26: pgmesh.machine.v1.Service.LabelsEntry
+	(*durationpb.Duration)(nil), // 27: google.protobuf.Duration
 }
 var file_pgmesh_machine_v1_machine_proto_depIdxs = []int32{
-	19, // 0: pgmesh.machine.v1.SettingsRequest.labels:type_name -> pgmesh.machine.v1.SettingsRequest.LabelsEntry
-	20, // 1: pgmesh.machine.v1.SettingsResponse.labels:type_name -> pgmesh.machine.v1.SettingsResponse.LabelsEntry
-	4,  // 2: pgmesh.machine.v1.RegisterRequest.machine:type_name -> pgmesh.machine.v1.Machine
-	6,  // 3: pgmesh.machine.v1.RegisterRequest.health:type_name -> pgmesh.machine.v1.HealthReport
-	7,  // 4: pgmesh.machine.v1.RegisterRequest.leaving:type_name -> pgmesh.machine.v1.Leaving
-	21, // 5: pgmesh.machine.v1.Machine.labels:type_name -> pgmesh.machine.v1.Machine.LabelsEntry
-	5,  // 6: pgmesh.machine.v1.Machine.services:type_name -> pgmesh.machine.v1.Service
-	22, // 7: pgmesh.machine.v1.Service.ports:type_name -> pgmesh.machine.v1.Service.PortsEntry
-	23, // 8: pgmesh.machine.v1.Service.labels:type_name -> pgmesh.machine.v1.Service.LabelsEntry
-	0,  // 9: pgmesh.machine.v1.Service.health:type_name -> pgmesh.machine.v1.Health
-	0,  // 10: pgmesh.machine.v1.HealthReport.health:type_name -> pgmesh.machine.v1.Health
-	9,  // 11: pgmesh.machine.v1.RegisterResponse.registered:type_name -> pgmesh.machine.v1.Registered
-	10, // 12: pgmesh.machine.v1.RegisterResponse.refused:type_name -> pgmesh.machine.v1.Refused
-	11, // 13: pgmesh.machine.v1.RegisterResponse.left:type_name -> pgmesh.machine.v1.Left
-	12, // 14: pgmesh.machine.v1.RegisterResponse.draining:type_name -> pgmesh.machine.v1.Draining
-	13, // 15: pgmesh.machine.v1.Registered.probe:type_name -> pgmesh.machine.v1.Probe
-	14, // 16: pgmesh.machine.v1.Probe.http:type_name -> pgmesh.machine.v1.HTTPProbe
-	16, // 17: pgmesh.machine.v1.Probe.tcp:type_name -> pgmesh.machine.v1.TCPProbe
-	17, // 18: pgmesh.machine.v1.Probe.exec:type_name -> pgmesh.machine.v1.ExecProbe
-	18, // 19: pgmesh.machine.v1.Probe.grpc:type_name -> pgmesh.machine.v1.GRPCProbe
-	24, // 20: pgmesh.machine.v1.Probe.initial_delay:type_name -> google.protobuf.Duration
-	24, // 21: pgmesh.machine.v1.Probe.timeout:type_name -> google.protobuf.Duration
-	24, // 22: pgmesh.machine.v1.Probe.period:type_name -> google.protobuf.Duration
-	15, // 23: pgmesh.machine.v1.HTTPProbe.headers:type_name -> pgmesh.machine.v1.Header
-	1,  // 24: pgmesh.machine.v1.MachineService.Settings:input_type -> pgmesh.machine.v1.SettingsRequest
-	3,  // 25: pgmesh.machine.v1.MachineService.Register:input_type -> pgmesh.machine.v1.RegisterRequest
-	2,  // 26: pgmesh.machine.v1.MachineService.Settings:output_type -> pgmesh.machine.v1.SettingsResponse
-	8,  // 27: pgmesh.machine.v1.MachineService.Register:output_type -> pgmesh.machine.v1.RegisterResponse
-	26, // [26:28] is the sub-list for method output_type
-	24, // [24:26] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	22, // 0: pgmesh.machine.v1.SettingsRequest.labels:type_name -> pgmesh.machine.v1.SettingsRequest.LabelsEntry
+	23, // 1: pgmesh.machine.v1.SettingsResponse.labels:type_name -> pgmesh.machine.v1.SettingsResponse.LabelsEntry
+	5,  // 2: pgmesh.machine.v1.NamesakesResponse.namesakes:type_name -> pgmesh.machine.v1.Namesake
+	7,  // 3: pgmesh.machine.v1.RegisterRequest.machine:type_name -> pgmesh.machine.v1.Machine
+	9,  // 4: pgmesh.machine.v1.RegisterRequest.health:type_name -> pgmesh.machine.v1.HealthReport
+	10, // 5: pgmesh.machine.v1.RegisterRequest.leaving:type_name -> pgmesh.machine.v1.Leaving
+	24, // 6: pgmesh.machine.v1.Machine.labels:type_name -> pgmesh.machine.v1.Machine.LabelsEntry
+	8,  // 7: pgmesh.machine.v1.Machine.services:type_name -> pgmesh.machine.v1.Service
+	25, // 8: pgmesh.machine.v1.Service.ports:type_name -> pgmesh.machine.v1.Service.PortsEntry
+	26, // 9: pgmesh.machine.v1.Service.labels:type_name -> pgmesh.machine.v1.Service.LabelsEntry
+	0,  // 10: pgmesh.machine.v1.Service.health:type_name -> pgmesh.machine.v1.Health
+	0,  // 11: pgmesh.machine.v1.HealthReport.health:type_name -> pgmesh.machine.v1.Health
+	12, // 12: pgmesh.machine.v1.RegisterResponse.registered:type_name -> pgmesh.machine.v1.Registered
+	13, // 13: pgmesh.machine.v1.RegisterResponse.refused:type_name -> pgmesh.machine.v1.Refused
+	14, // 14: pgmesh.machine.v1.RegisterResponse.left:type_name -> pgmesh.machine.v1.Left
+	15, // 15: pgmesh.machine.v1.RegisterResponse.draining:type_name -> pgmesh.machine.v1.Draining
+	16, // 16: pgmesh.machine.v1.Registered.probe:type_name -> pgmesh.machine.v1.Probe
+	17, // 17: pgmesh.machine.v1.Probe.http:type_name -> pgmesh.machine.v1.HTTPProbe
+	19, // 18: pgmesh.machine.v1.Probe.tcp:type_name -> pgmesh.machine.v1.TCPProbe
+	20, // 19: pgmesh.machine.v1.Probe.exec:type_name -> pgmesh.machine.v1.ExecProbe
+	21, // 20: pgmesh.machine.v1.Probe.grpc:type_name -> pgmesh.machine.v1.GRPCProbe
+	27, // 21: pgmesh.machine.v1.Probe.initial_delay:type_name -> google.protobuf.Duration
+	27, // 22: pgmesh.machine.v1.Probe.timeout:type_name -> google.protobuf.Duration
+	27, // 23: pgmesh.machine.v1.Probe.period:type_name -> google.protobuf.Duration
+	18, // 24: pgmesh.machine.v1.HTTPProbe.headers:type_name -> pgmesh.machine.v1.Header
+	1,  // 25: pgmesh.machine.v1.MachineService.Settings:input_type -> pgmesh.machine.v1.SettingsRequest
+	3,  // 26: pgmesh.machine.v1.MachineService.Namesakes:input_type -> pgmesh.machine.v1.NamesakesRequest
+	6,  // 27: pgmesh.machine.v1.MachineService.Register:input_type -> pgmesh.machine.v1.RegisterRequest
+	2,  // 28: pgmesh.machine.v1.MachineService.Settings:output_type -> pgmesh.machine.v1.SettingsResponse
+	4,  // 29: pgmesh.machine.v1.MachineService.Namesakes:output_type -> pgmesh.machine.v1.NamesakesResponse
+	11, // 30: pgmesh.machine.v1.MachineService.Register:output_type -> pgmesh.machine.v1.RegisterResponse
+	28, // [28:31] is the sub-list for method output_type
+	25, // [25:28] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_machine_v1_machine_proto_init() }
@@ -1572,18 +1738,18 @@ func file_pgmesh_machine_v1_machine_proto_init() {
 	if File_pgmesh_machine_v1_machine_proto != nil {
 		return
 	}
-	file_pgmesh_machine_v1_machine_proto_msgTypes[2].OneofWrappers = []any{
+	file_pgmesh_machine_v1_machine_proto_msgTypes[5].OneofWrappers = []any{
 		(*RegisterRequest_Machine)(nil),
 		(*RegisterRequest_Health)(nil),
 		(*RegisterRequest_Leaving)(nil),
 	}
-	file_pgmesh_machine_v1_machine_proto_msgTypes[7].OneofWrappers = []any{
+	file_pgmesh_machine_v1_machine_proto_msgTypes[10].OneofWrappers = []any{
 		(*RegisterResponse_Registered)(nil),
 		(*RegisterResponse_Refused)(nil),
 		(*RegisterResponse_Left)(nil),
 		(*RegisterResponse_Draining)(nil),
 	}
-	file_pgmesh_machine_v1_machine_proto_msgTypes[12].OneofWrappers = []any{
+	file_pgmesh_machine_v1_machine_proto_msgTypes[15].OneofWrappers = []any{
 		(*Probe_Http)(nil),
 		(*Probe_Tcp)(nil),
 		(*Probe_Exec)(nil),
@@ -1595,7 +1761,7 @@ func file_pgmesh_machine_v1_machine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_machine_v1_machine_proto_rawDesc), len(file_pgmesh_machine_v1_machine_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

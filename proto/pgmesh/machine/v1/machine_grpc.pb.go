@@ -21,8 +21,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	MachineService_Settings_FullMethodName = "/pgmesh.machine.v1.MachineService/Settings"
-	MachineService_Register_FullMethodName = "/pgmesh.machine.v1.MachineService/Register"
+	MachineService_Settings_FullMethodName  = "/pgmesh.machine.v1.MachineService/Settings"
+	MachineService_Namesakes_FullMethodName = "/pgmesh.machine.v1.MachineService/Namesakes"
+	MachineService_Register_FullMethodName  = "/pgmesh.machine.v1.MachineService/Register"
 )
 
 // MachineServiceClient is the client API for MachineService service.
@@ -37,6 +38,9 @@ type MachineServiceClient interface {
 	// Settings says how the proxy of a machine is to be started: by the MeshConfig, by the ProxyConfigs that are for it, and by the WorkloadGroups
 	// of its services.
 	Settings(ctx context.Context, in *SettingsRequest, opts ...grpc.CallOption) (*SettingsResponse, error)
+	// Namesakes tells which services a machine of this name has by now, of the namespace and the service account of the caller's certificate: two
+	// agents under one name would take each other's place again and again.
+	Namesakes(ctx context.Context, in *NamesakesRequest, opts ...grpc.CallOption) (*NamesakesResponse, error)
 	// Register makes the services of a machine endpoints of the mesh, for as long as the stream lives and the grace period after it. The first
 	// message describes the machine; those after it say how its services are, or describe the machine anew. Each service is answered for, at
 	// once or when mcp-server and Postgres are there again, and again whenever its answer changes.
@@ -55,6 +59,16 @@ func (c *machineServiceClient) Settings(ctx context.Context, in *SettingsRequest
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SettingsResponse)
 	err := c.cc.Invoke(ctx, MachineService_Settings_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *machineServiceClient) Namesakes(ctx context.Context, in *NamesakesRequest, opts ...grpc.CallOption) (*NamesakesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(NamesakesResponse)
+	err := c.cc.Invoke(ctx, MachineService_Namesakes_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +100,9 @@ type MachineServiceServer interface {
 	// Settings says how the proxy of a machine is to be started: by the MeshConfig, by the ProxyConfigs that are for it, and by the WorkloadGroups
 	// of its services.
 	Settings(context.Context, *SettingsRequest) (*SettingsResponse, error)
+	// Namesakes tells which services a machine of this name has by now, of the namespace and the service account of the caller's certificate: two
+	// agents under one name would take each other's place again and again.
+	Namesakes(context.Context, *NamesakesRequest) (*NamesakesResponse, error)
 	// Register makes the services of a machine endpoints of the mesh, for as long as the stream lives and the grace period after it. The first
 	// message describes the machine; those after it say how its services are, or describe the machine anew. Each service is answered for, at
 	// once or when mcp-server and Postgres are there again, and again whenever its answer changes.
@@ -102,6 +119,9 @@ type UnimplementedMachineServiceServer struct{}
 
 func (UnimplementedMachineServiceServer) Settings(context.Context, *SettingsRequest) (*SettingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Settings not implemented")
+}
+func (UnimplementedMachineServiceServer) Namesakes(context.Context, *NamesakesRequest) (*NamesakesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Namesakes not implemented")
 }
 func (UnimplementedMachineServiceServer) Register(grpc.BidiStreamingServer[RegisterRequest, RegisterResponse]) error {
 	return status.Error(codes.Unimplemented, "method Register not implemented")
@@ -145,6 +165,24 @@ func _MachineService_Settings_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MachineService_Namesakes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(NamesakesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MachineServiceServer).Namesakes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MachineService_Namesakes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MachineServiceServer).Namesakes(ctx, req.(*NamesakesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MachineService_Register_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(MachineServiceServer).Register(&grpc.GenericServerStream[RegisterRequest, RegisterResponse]{ServerStream: stream})
 }
@@ -162,6 +200,10 @@ var MachineService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Settings",
 			Handler:    _MachineService_Settings_Handler,
+		},
+		{
+			MethodName: "Namesakes",
+			Handler:    _MachineService_Namesakes_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
