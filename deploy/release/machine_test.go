@@ -22,7 +22,7 @@ func fresh(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	out, err := exec.CommandContext(t.Context(), "mmdebstrap", "--quiet", "--variant=minbase",
-		"--include=systemd,systemd-sysv,iproute2,adduser,nftables,curl", "bookworm", root).CombinedOutput()
+		"--include=systemd,systemd-sysv,iproute2,adduser,nftables,curl,procps", "bookworm", root).CombinedOutput()
 	require.NoError(t, err, "make the files of a new Debian: %s", out)
 	return root
 }

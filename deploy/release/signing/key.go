@@ -151,7 +151,22 @@ func (k *Key) Clear(text []byte) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return append(into.Bytes(), '\n'), nil
+	return withChecksum(into.Bytes())
+}
+
+// withChecksum gives the signature below a text the checksum that the library omits, and without which
+// GnuPG 2.2 takes what follows for more of it.
+func withChecksum(signed []byte) ([]byte, error) {
+	text, _, ok := bytes.Cut(signed, []byte("-----BEGIN "+openpgp.SignatureType))
+	block, _ := clearsign.Decode(signed)
+	if !ok || block == nil {
+		return nil, errors.New("the library has signed a text in a form that it cannot read")
+	}
+	signature, err := armored(openpgp.SignatureType, func(w io.Writer) error {
+		_, err := io.Copy(w, block.ArmoredSignature.Body)
+		return err
+	})
+	return append(text, signature...), err
 }
 
 // Bare returns the RSA signature (PKCS #1 v1.5) of the text's SHA-256, without anything of OpenPGP.
