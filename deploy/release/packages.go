@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/pgmesh/pgmesh/deploy/release/apt"
@@ -18,7 +19,7 @@ func (r *release) compile(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(r.root, "deploy", "packages", "build"))
 	formats, packaged := "", programs
 	if r.has(partPackages) {
-		formats, packaged = "deb rpm", append(packaged[:len(packaged):len(packaged)], "envoy")
+		formats, packaged = "deb rpm", append(slices.Clip(packaged), "envoy")
 	}
 	cmd.Env = append(os.Environ(), "VERSION="+r.version, "ARCHES="+strings.Join(r.arches, " "), "FORMATS="+formats,
 		"PROGRAMS="+strings.Join(packaged, " "), "ALSO=deploy/demo deploy/containers/ready",

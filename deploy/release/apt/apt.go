@@ -91,11 +91,11 @@ func publish(folder string, indexes []index, release []byte, key *signing.Key) e
 	if err != nil {
 		return fmt.Errorf("sign the Release file: %w", err)
 	}
-	clear, err := key.Clear(release)
+	signed, err := key.Clear(release)
 	if err != nil {
 		return fmt.Errorf("sign the InRelease file: %w", err)
 	}
-	for name, content := range map[string][]byte{"Release": release, "Release.gpg": signature, "InRelease": clear} {
+	for name, content := range map[string][]byte{"Release": release, "Release.gpg": signature, "InRelease": signed} {
 		if err := write(filepath.Join(folder, name), content); err != nil {
 			return err
 		}

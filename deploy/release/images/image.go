@@ -3,6 +3,7 @@
 package images
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -110,7 +111,7 @@ var copying = regexp.MustCompile(`^--from=build (?:--chown=(\d+):\d+ )?(\S+) /(\
 func (m *Maker) copied(rest, arch string) (archive.Entry, error) {
 	parts := copying.FindStringSubmatch(rest)
 	if parts == nil {
-		return archive.Entry{}, fmt.Errorf("only copies from the build stage are understood")
+		return archive.Entry{}, errors.New("only copies from the build stage are understood")
 	}
 	e := archive.Entry{Name: parts[3], Mode: 0o644}
 	if parts[1] != "" {

@@ -78,11 +78,11 @@ func TestAKeyOfGPGIsUnlockedAndItsSignaturesHold(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(signature, made, 0o600))
 	run(t, home, "--verify", signature, text)
-	clear, err := key.Clear([]byte("text\n"))
+	inText, err := key.Clear([]byte("text\n"))
 	require.NoError(t, err)
-	inText := filepath.Join(home, "signed")
-	require.NoError(t, os.WriteFile(inText, clear, 0o600))
-	run(t, home, "--verify", inText)
+	signed := filepath.Join(home, "signed")
+	require.NoError(t, os.WriteFile(signed, inText, 0o600))
+	run(t, home, "--verify", signed)
 }
 
 func TestKeysThatSomeProgramDoesNotTakeAreRefused(t *testing.T) {

@@ -39,6 +39,6 @@ func Sign(from, to string, key *signing.Key) error {
 		return err
 	}
 	// The library's other way makes signatures itself, which are others each time.
-	_, err = rpmutils.RewriteWithSignatures(file, to, ofAll, ofHeader) //nolint:staticcheck // see above
+	_, err = rpmutils.RewriteWithSignatures(file, to, ofAll, ofHeader)
 	return err
 }

@@ -33,6 +33,9 @@ func newRepository(t *testing.T) *repository {
 	if _, err := exec.LookPath("dnf"); err != nil {
 		t.Skip("this machine has no dnf: tools/machine-packages installs it")
 	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root installs packages")
+	}
 	key, err := signing.Make(at)
 	require.NoError(t, err)
 	r := &repository{t: t, folder: t.TempDir()}
@@ -81,9 +84,6 @@ func (r *repository) ask(root string, words ...string) (string, error) {
 }
 
 func TestDnfInstallsUpgradesAndGoesBack(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root installs packages")
-	}
 	t.Parallel()
 	r := newRepository(t)
 	root := t.TempDir()
@@ -102,9 +102,6 @@ func TestDnfInstallsUpgradesAndGoesBack(t *testing.T) {
 }
 
 func TestDnfRefusesWhatWasChanged(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root installs packages")
-	}
 	t.Parallel()
 	for name, c := range map[string]struct{ pattern, says string }{
 		"the signed list of lists": {"repodata/repomd.xml", "repomd.xml GPG signature verification error"},
@@ -132,9 +129,6 @@ func TestDnfRefusesWhatWasChanged(t *testing.T) {
 
 // Whoever changed both a package and the lists would still not have the key.
 func TestDnfRefusesAPackageThatNobodySigned(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root installs packages")
-	}
 	t.Parallel()
 	r := newRepository(t)
 	stranger, err := signing.Make(at)
