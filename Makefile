@@ -26,7 +26,7 @@ demo: build ## Run a whole mesh on this machine; Ctrl-C ends it (FLAGS=--help li
 
 .PHONY: test
 test: compile machine prometheus ## Run every test, on a real Postgres and a real Envoy (TESTS=./store/... narrows)
-	@failed=0; go test -timeout 20m $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test ./... || failed=1; go -C conformance/gatewayapi test ./... || failed=1;) exit $$failed
+	@failed=0; go test -timeout 20m $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test ./... || failed=1; go -C conformance/gatewayapi test ./... || failed=1; go -C deploy/release test -short ./... || failed=1;) exit $$failed
 
 .PHONY: test-race
 test-race: envoy machine prometheus ## Run every test under the race detector
@@ -165,6 +165,20 @@ build: compile ## Compile the programs into bin/
 packages: nfpm ## Make the .deb and .rpm of each program in dist/ (VERSION=1.2.3, ARCHES='amd64 arm64')
 	@deploy/packages/build
 
+.PHONY: release
+release: nfpm ## Make a release in dist/release, which any web server can serve (VERSION=1.2.3 RELEASE_KEY=file RELEASE_URL=https://…; docs/releases.md)
+	@go -C deploy/release build -o $(CURDIR)/bin/ .
+	@bin/release --release=$(VERSION) --key=$(RELEASE_KEY) $(if $(RELEASE_URL),--url=$(RELEASE_URL)) $(FLAGS)
+
+.PHONY: release-check
+release-check: nfpm ## Make a release of the commit twice, in two places and with nothing compiled before, and compare all files
+	@deploy/release/check
+
+.PHONY: test-release
+test-release: export COSIGN=$(CURDIR)/.tools/bin/cosign
+test-release: nfpm machine envoy cosign ## Install a release on new machines, upgrade and go back, run its images and its demo (as root; minutes)
+	go -C deploy/release test -count=1 -timeout 30m ./...
+
 .PHONY: man completions
 man: ## Write the programs' manual pages into dist/man/
 	@FORMATS= ARCHES= deploy/packages/build
@@ -172,10 +186,11 @@ man: ## Write the programs' manual pages into dist/man/
 completions: man ## Write the completions for bash, zsh and fish into dist/completions/
 
 .PHONY: tidy
-tidy: ## Write go.mod and go.sum anew, those of bench and of conformance/gatewayapi too
+tidy: ## Write go.mod and go.sum anew, those of bench, conformance/gatewayapi and deploy/release too
 	go mod tidy
 	go -C bench mod tidy
 	go -C conformance/gatewayapi mod tidy
+	go -C deploy/release mod tidy
 
 .PHONY: fmt
 fmt: tools ## Format Go and proto files
@@ -191,7 +206,7 @@ clean: ## Remove bin/ and the demo's data (.tools/ stays)
 	rm -rf bin dist .demo
 
 # The parts of the targets above.
-.PHONY: envoy machine nfpm istiod prometheus otelcol consul zookeeper kube-apiserver etcd sqlc compile lint-go lint-proto lint-generated lint-modules
+.PHONY: envoy machine nfpm cosign istiod prometheus otelcol consul zookeeper kube-apiserver etcd sqlc compile lint-go lint-proto lint-generated lint-modules
 
 envoy:
 	@tools/fetch-envoy
@@ -202,7 +217,7 @@ machine:
 zookeeper:
 	@tools/fetch-zookeeper
 
-nfpm istiod prometheus otelcol consul kube-apiserver etcd sqlc:
+nfpm cosign istiod prometheus otelcol consul kube-apiserver etcd sqlc:
 	@tools/build-tools $@
 
 compile: envoy
@@ -214,6 +229,7 @@ lint-go: tools
 	golangci-lint run
 	cd bench && golangci-lint run
 	cd conformance/gatewayapi && golangci-lint run
+	cd deploy/release && golangci-lint run
 
 lint-proto: tools
 	buf lint
@@ -226,3 +242,4 @@ lint-modules:
 	go mod tidy -diff
 	go -C bench mod tidy -diff
 	go -C conformance/gatewayapi mod tidy -diff
+	go -C deploy/release mod tidy -diff

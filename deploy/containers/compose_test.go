@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pgmesh/pgmesh/deploy/containers/containerfile"
 )
 
 const compose = root + "/deploy/compose"
@@ -75,7 +77,7 @@ func (s *service) target() string {
 
 func TestComposeReferences(t *testing.T) {
 	f := composed(t)
-	stages, _ := containerfile(t)
+	stages := read(t).Stages
 	used := map[string]bool{}
 	for name, s := range f.Services {
 		if s.Build != nil {
@@ -143,7 +145,7 @@ func inOrder(t *testing.T, f *file) []string {
 var called = regexp.MustCompile(`^(mcp-server|mcp-client) ([^>]*)( > \S+)?$`)
 
 func TestComposeCommandLines(t *testing.T) {
-	stages, _ := containerfile(t)
+	stages := read(t).Stages
 	for name, s := range composed(t).Services {
 		switch target := s.target(); target {
 		case "":
@@ -171,11 +173,11 @@ func TestComposeCommandLines(t *testing.T) {
 }
 
 // healthy checks that a health check is that of the image.
-func healthy(t *testing.T, name string, image *stage, test []string) {
+func healthy(t *testing.T, name string, image *containerfile.Stage, test []string) {
 	t.Helper()
 	require.Equal(t, "CMD", test[0], "there is no shell in the image of %s", name)
 	for _, word := range test[1:] {
-		require.Contains(t, image.last("HEALTHCHECK"), `"`+word+`"`, "%s: its image is asked otherwise", name)
+		require.Contains(t, image.Last("HEALTHCHECK"), `"`+word+`"`, "%s: its image is asked otherwise", name)
 	}
 }
 

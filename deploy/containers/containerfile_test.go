@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/deploy/containers/containerfile"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
@@ -45,77 +46,18 @@ func run(m *testing.M) int {
 	return pgtest.Main(m)
 }
 
-// stage is a FROM of the Containerfile with the instructions that follow it.
-type stage struct {
-	name, from string
-	lines      []instruction
-}
-
-type instruction struct{ word, rest string }
-
-// all returns the arguments of an instruction in the stage, in order.
-func (s *stage) all(word string) []string {
-	var found []string
-	for _, line := range s.lines {
-		if line.word == word {
-			found = append(found, line.rest)
-		}
-	}
-	return found
-}
-
-func (s *stage) last(word string) string {
-	if all := s.all(word); len(all) > 0 {
-		return all[len(all)-1]
-	}
-	return ""
-}
-
-func (s *stage) list(t *testing.T, word string) []string {
+func read(t *testing.T) *containerfile.File {
 	t.Helper()
-	var words []string
-	if text := s.last(word); text != "" {
-		require.NoError(t, json.Unmarshal([]byte(text), &words), "%s %s of %s would go through a shell, which there is none of", word, text, s.name)
-	}
-	return words
-}
-
-var instructions = []string{"ARG", "FROM", "WORKDIR", "COPY", "RUN", "USER", "LABEL", "ENV", "VOLUME", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
-
-// containerfile returns the stages by name, and the ARGs before the first stage.
-func containerfile(t *testing.T) (map[string]*stage, map[string]string) {
-	t.Helper()
-	text, err := os.ReadFile("Containerfile")
+	file, err := containerfile.Read("Containerfile")
 	require.NoError(t, err)
-	stages, args := map[string]*stage{}, map[string]string{}
-	var current *stage
-	for number, line := range strings.Split(strings.ReplaceAll(string(text), "\\\n", " "), "\n") {
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		word, rest, ok := strings.Cut(line, " ")
-		require.True(t, ok && slices.Contains(instructions, word), "line %d is no instruction that this test knows: %s", number+1, line)
-		switch {
-		case word == "FROM":
-			parts := regexp.MustCompile(`^(?:--platform=\S+ )?(\S+) AS (\S+)$`).FindStringSubmatch(rest)
-			require.NotNil(t, parts, line)
-			require.NotContains(t, stages, parts[2])
-			current = &stage{name: parts[2], from: parts[1]}
-			stages[current.name] = current
-		case current == nil:
-			require.Equal(t, "ARG", word, line)
-			name, value, _ := strings.Cut(rest, "=")
-			args[name] = value
-		default:
-			current.lines = append(current.lines, instruction{word, rest})
-		}
-	}
-	for _, s := range stages { // a stage inherits the instructions of the stage it is from
-		if base := stages[s.from]; base != nil {
-			s.lines = append(slices.Clone(base.lines), s.lines...)
-		}
-	}
-	return stages, args
+	return file
+}
+
+func list(t *testing.T, s *containerfile.Stage, word string) []string {
+	t.Helper()
+	words, err := s.List(word)
+	require.NoError(t, err)
+	return words
 }
 
 // ignored reports whether .dockerignore excludes a path of the repository from the build.
@@ -167,9 +109,9 @@ var building sync.Once
 func build(t *testing.T) {
 	t.Helper()
 	building.Do(func() {
-		stages, _ := containerfile(t)
+		stages := read(t).Stages
 		var line string
-		for _, run := range stages["build"].all("RUN") {
+		for _, run := range stages["build"].All("RUN") {
 			if strings.Contains(run, "go build") {
 				line = run
 			}
@@ -211,8 +153,8 @@ func TestProgramsAreCompiledLikePackages(t *testing.T) {
 	require.NoError(t, err)
 	flags := regexp.MustCompile(`(?s)(CGO_ENABLED=0 GOOS=linux) .*?(go build -trimpath .*?-ldflags ".*?)\$`).FindStringSubmatch(string(script))
 	require.NotNil(t, flags)
-	stages, _ := containerfile(t)
-	line := strings.Join(stages["build"].all("RUN"), "\n")
+	stages := read(t).Stages
+	line := strings.Join(stages["build"].All("RUN"), "\n")
 	require.Contains(t, line, flags[1])
 	require.Contains(t, line, strings.Join(strings.Fields(strings.ReplaceAll(flags[2], "\\\n", " ")), " "), "other flags than those of packages")
 }
@@ -231,7 +173,8 @@ func TestBuildContext(t *testing.T) {
 }
 
 func TestBaseImagesMatchModule(t *testing.T) {
-	stages, args := containerfile(t)
+	file := read(t)
+	stages, args := file.Stages, file.Args
 	module, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^go `+regexp.QuoteMeta(args["GO"])+`(\.\d+)?$`, string(module), "the Containerfile has another Go than go.mod")
@@ -241,12 +184,12 @@ func TestBaseImagesMatchModule(t *testing.T) {
 	require.Equal(t, "docker.io/envoyproxy/envoy:distroless-v${ENVOY}", args["ENVOY_BASE"])
 	require.Equal(t, "docker.io/library/golang:${GO}", args["BUILD_BASE"])
 	for stage, base := range map[string]string{"build": "BUILD_BASE", "mesh-agent": "ENVOY_BASE", "setup": "SETUP_BASE"} {
-		require.Equal(t, "${"+base+"}", stages[stage].from, "a base cannot be named by digest")
+		require.Equal(t, "${"+base+"}", stages[stage].From, "a base cannot be named by digest")
 	}
 	for _, name := range []string{"mcp-server", "mcp-client", "discovery"} {
-		from := stages[name].from
+		from := stages[name].From
 		if base := stages[from]; base != nil {
-			from = base.from
+			from = base.From
 		}
 		require.Equal(t, "scratch", from, name)
 	}
@@ -254,20 +197,20 @@ func TestBaseImagesMatchModule(t *testing.T) {
 
 func TestTargets(t *testing.T) {
 	build(t)
-	stages, _ := containerfile(t)
+	stages := read(t).Stages
 	made := made(t, stages["build"])
 	for _, name := range append([]string{"setup"}, programs...) {
 		s := stages[name]
 		require.NotNil(t, s, name)
-		require.Equal(t, "65532:65532", s.last("USER"), "%s runs as another", name)
+		require.Equal(t, "65532:65532", s.Last("USER"), "%s runs as another", name)
 		require.Equal(t, "USER", lastOf(s, "USER", "COPY", "RUN"), "%s: what comes after USER", name)
-		require.NotEmpty(t, s.list(t, "ENTRYPOINT"), name)
-		labels := strings.Join(s.all("LABEL"), "\n")
+		require.NotEmpty(t, list(t, s, "ENTRYPOINT"), name)
+		labels := strings.Join(s.All("LABEL"), "\n")
 		for _, label := range []string{"title", "description", "source", "documentation", "licenses", "vendor", "version"} {
 			require.Regexp(t, `(?m)^org\.opencontainers\.image\.`+label+`="[^"]+"$`, labels, name)
 		}
-		require.Contains(t, s.all("ARG"), "VERSION=0.0.0", "%s has a label by it", name)
-		for _, rest := range s.all("COPY") {
+		require.Contains(t, s.All("ARG"), "VERSION=0.0.0", "%s has a label by it", name)
+		for _, rest := range s.All("COPY") {
 			copied(t, name, rest, made)
 		}
 		if name != "setup" {
@@ -275,18 +218,18 @@ func TestTargets(t *testing.T) {
 		}
 	}
 	agent := stages["mesh-agent"]
-	require.Contains(t, agent.list(t, "CMD"), "--tie-envoy")
+	require.Contains(t, list(t, agent, "CMD"), "--tie-envoy")
 }
 
 // made lists the files and folders of the build stage that other stages may copy.
-func made(t *testing.T, build *stage) []string {
+func made(t *testing.T, build *containerfile.Stage) []string {
 	t.Helper()
 	found := []string{"/etc/ssl/certs/ca-certificates.crt"} // golang's image is Debian with ca-certificates
 	for _, name := range append([]string{"ready"}, programs...) {
 		require.FileExists(t, program(name))
 		found = append(found, "/out/"+name)
 	}
-	require.Equal(t, "/src", build.last("WORKDIR"))
+	require.Equal(t, "/src", build.Last("WORKDIR"))
 	entries, err := os.ReadDir(root)
 	require.NoError(t, err)
 	for _, entry := range entries {
@@ -294,7 +237,7 @@ func made(t *testing.T, build *stage) []string {
 			found = append(found, "/src/"+entry.Name())
 		}
 	}
-	for _, rest := range build.all("RUN") {
+	for _, rest := range build.All("RUN") {
 		if folders, ok := strings.CutPrefix(rest, "mkdir -p "); ok {
 			folders, _, _ = strings.Cut(folders, " &&")
 			found = append(found, strings.Fields(folders)...)
@@ -315,27 +258,27 @@ func copied(t *testing.T, name, rest string, made []string) {
 	require.Contains(t, made, words[0], "COPY %s of %s", rest, name)
 }
 
-func lastOf(s *stage, words ...string) string {
-	for _, line := range slices.Backward(s.lines) {
-		if slices.Contains(words, line.word) {
-			return line.word
+func lastOf(s *containerfile.Stage, words ...string) string {
+	for _, line := range slices.Backward(s.Lines) {
+		if slices.Contains(words, line.Word) {
+			return line.Word
 		}
 	}
 	return ""
 }
 
 // starts has a target's program parse the command line and the environment of its image.
-func starts(t *testing.T, s *stage) {
+func starts(t *testing.T, s *containerfile.Stage) {
 	t.Helper()
-	entry := s.list(t, "ENTRYPOINT")
-	require.Equal(t, []string{"/usr/bin/" + s.name}, entry)
-	help := understood(t, s.name, s.list(t, "CMD"))
-	for _, variable := range s.all("ENV") {
+	entry := list(t, s, "ENTRYPOINT")
+	require.Equal(t, []string{"/usr/bin/" + s.Name}, entry)
+	help := understood(t, s.Name, list(t, s, "CMD"))
+	for _, variable := range s.All("ENV") {
 		name, _, _ := strings.Cut(variable, "=")
-		require.Contains(t, help, "--"+flagOf(name)+" ", "%s of %s", variable, s.name)
+		require.Contains(t, help, "--"+flagOf(name)+" ", "%s of %s", variable, s.Name)
 	}
-	check := s.last("HEALTHCHECK")
-	if s.name == "mcp-client" {
+	check := s.Last("HEALTHCHECK")
+	if s.Name == "mcp-client" {
 		require.Empty(t, check, "nothing goes on in it")
 		return
 	}
@@ -343,9 +286,9 @@ func starts(t *testing.T, s *stage) {
 	require.True(t, ok, check)
 	var words []string
 	require.NoError(t, json.Unmarshal([]byte(list), &words))
-	if s.name == "mesh-agent" {
+	if s.Name == "mesh-agent" {
 		require.Equal(t, entry[0], words[0])
-		understood(t, s.name, words[1:])
+		understood(t, s.Name, words[1:])
 		return
 	}
 	require.Equal(t, "/usr/bin/ready", words[0])

@@ -55,7 +55,7 @@ func (p *ports) flags() []portFlag {
 func (o *options) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.data, "data", ".demo", "folder for data and logs; a later start finds the data again")
 	flags.StringVar(&o.bin, "bin", binFolder(), "folder with the programs")
-	flags.StringVar(&o.envoy, "envoy", os.Getenv("ENVOY"), "the Envoy to run (default: $ENVOY, or what make tools fetched)")
+	flags.StringVar(&o.envoy, "envoy", os.Getenv("ENVOY"), "the Envoy to run (default: $ENVOY, or one beside the programs, or what make tools fetched)")
 	flags.BoolVar(&o.once, "once", false, "end after the measured shift")
 	for _, p := range o.ports.flags() {
 		flags.IntVar(p.value, p.flag, p.usual, p.use)
@@ -65,7 +65,7 @@ func (o *options) declare(flags *pflag.FlagSet) {
 // complete sets defaults, and checks that the ports are free before anything starts.
 func (o *options) complete() error {
 	if o.envoy == "" {
-		o.envoy = filepath.Join(".tools", "envoy", "envoy")
+		o.envoy = usualEnvoy(o.bin)
 	}
 	var taken, others []string
 	for _, p := range o.ports.flags() {
@@ -84,6 +84,19 @@ func (o *options) complete() error {
 }
 
 var errNoPort = errors.New("a port is a number from 1 to 65535")
+
+// usualEnvoy returns the Envoy that is beside the programs, as in a release, or else the repository's.
+func usualEnvoy(bin string) string {
+	if beside := filepath.Join(bin, "envoy"); isFile(beside) {
+		return beside
+	}
+	return filepath.Join(".tools", "envoy", "envoy")
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
 
 // try returns why nobody can listen on a port.
 func try(port int) error {

@@ -89,13 +89,14 @@ func TestNothingIsBuiltOnBenchmarks(t *testing.T) {
 
 func isIn(folder, room string) bool { return strings.HasPrefix(folder, room+"/") }
 
-// list lists, for each package of this module, of bench and of conformance/gatewayapi, what it imports
+// list lists, for each package of this module, and of those below it, what it imports
 // ("Imports") or is built from ("Deps") in these modules, without tests.
 func list(t *testing.T, what string) map[string][]string {
 	t.Helper()
 	of := map[string][]string{}
 	for folder, pattern := range map[string]string{
 		"../../..": module + "...", "../../../bench": module + "bench/...", "../../../conformance/gatewayapi": module + "conformance/gatewayapi/...",
+		"../../../deploy/release": module + "deploy/release/...",
 	} {
 		listing := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .`+what+` " "}}`, pattern)
 		listing.Dir = folder

@@ -41,6 +41,13 @@ type Machine struct {
 // not allow this.
 func Boot(t testing.TB, network *netns.Namespace, name string) *Machine {
 	t.Helper()
+	return BootFrom(t, network, name, "/")
+}
+
+// BootFrom starts a machine whose files are those below root at first, instead of the host's. They
+// stay as they are. A systemd has to be among them.
+func BootFrom(t testing.TB, network *netns.Namespace, name, root string) *Machine {
+	t.Helper()
 	groups := controlGroups(t)
 	folder := t.TempDir()
 	for _, sub := range []string{"changed", "work", "root", "host"} {
@@ -57,7 +64,7 @@ func Boot(t testing.TB, network *netns.Namespace, name string) *Machine {
 		t.Skipf("this machine has no control groups to give away: %v", err)
 	}
 	t.Cleanup(func() { removeGroup(t, group) })
-	via := append(network.Via(), "unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--cgroup", "sh", filepath.Join(folder, "boot"), folder, name)
+	via := append(network.Via(), "unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--cgroup", "sh", filepath.Join(folder, "boot"), folder, name, root)
 	cmd := exec.Command("sh", append([]string{"-c", `echo $$ > "$0"/cgroup.procs && exec "$@"`, group}, via...)...)
 	var complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &complaints, &complaints
