@@ -57,8 +57,13 @@ receivers: compile otelcol ## Send traces and logs to OpenTelemetry's collector,
 
 .PHONY: orms
 orms: sqlc ## Run the programs of docs/orms.md and docs/migrations.md, with real SQLAlchemy, Django, sqlc, Alembic and dbmate (minutes the first time)
-	@tools/fetch-orms
+	@tools/fetch-python orms "SQLAlchemy, Django, Alembic and dbmate (29 MB)"
 	ORMS=$(CURDIR)/.tools go test -count=1 ./internal/testbench/orms -v
+
+.PHONY: ansible
+ansible: envoy machine nfpm ## Run the role of deploy/ansible with a real Ansible, on machines with systemd (as root)
+	@tools/fetch-python ansible "Ansible (10 MB)"
+	ANSIBLE=$(CURDIR)/.tools/ansible go test -count=1 ./deploy/machines -run TestAnsible -v
 
 .PHONY: registries
 registries bench-registries: export CONSUL=$(CURDIR)/.tools/bin/consul
