@@ -19,7 +19,7 @@ func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
 		`"a.yaml" is not expected: write mcp-client version (see mcp-client version --help)`:                              {"version", "a.yaml"},
 		`accepts 1 arg(s), received 0: write mcp-client revert REVISION (see mcp-client revert --help)`:                   {"revert"},
 		`accepts 1 arg(s), received 0: write mcp-client trust add TRUST-DOMAIN --roots FILE`:                              {"trust", "add"},
-		`requires at least 1 arg(s), only received 0: write mcp-client validate PATH... (see mcp-client validate --help)`: {"validate"},
+		`requires at least 1 arg(s), only received 0: write mcp-client import PATH... (see mcp-client import --help)`: {"import"},
 		`unknown flag: --outpt (did you mean --output?) (see mcp-client get --help)`:                                      {"get", "vs", "--outpt", "yaml"},
 		`unknown flag: --form (see mcp-client get --help)`:                                                                {"get", "vs", "--form", "yaml"},
 	} {

@@ -79,7 +79,7 @@ func TestValidateFindsDuplicatesAcrossFiles(t *testing.T) {
 		filepath.Join(dir, "a.yaml")+", document 1, line 1 (name each resource once; if the files are alternatives, name the one that you choose, such as "+filepath.Join(dir, "b.yaml")+")\nerror: 1 mistake\n", r.Err)
 
 	for answer, args := range map[string][]string{
-		"requires at least 1 arg":           {"validate"},
+		"name the files to check":           {"validate"},
 		"no such file":                      {"validate", filepath.Join(dir, "gone")},
 		"there is no resource of a mesh in": {"validate", "-"},
 	} {
