@@ -3,6 +3,7 @@ package apt_test
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -58,6 +59,16 @@ func (r *repository) pack(version string) {
 	out, err := exec.CommandContext(r.t.Context(), "dpkg-deb", "-Zgzip", "--root-owner-group", "--build", tree,
 		filepath.Join(r.folder, apt.Pool, "thing_"+version+"_"+runtime.GOARCH+".deb")).CombinedOutput()
 	require.NoError(r.t, err, "%s", out)
+}
+
+// later has the lists have been written so much later.
+func (r *repository) later(by time.Duration) {
+	r.t.Helper()
+	then := time.Now().Add(by)
+	require.NoError(r.t, filepath.WalkDir(filepath.Join(r.folder, "dists"), func(path string, _ fs.DirEntry, err error) error {
+		require.NoError(r.t, err)
+		return os.Chtimes(path, then, then)
+	}))
 }
 
 // machine is where apt keeps what it knows, apart from this machine.
@@ -121,6 +132,7 @@ func TestAptTakesPackagesOfEachVersion(t *testing.T) {
 	// A further release, while a reader has the list before.
 	r.pack("1.1.0-1")
 	require.NoError(t, apt.Write(r.folder, r.key, at.Add(time.Hour)))
+	r.later(time.Minute) // apt asks for what is newer by the second, and both were written within one
 	out, err = r.get(m, "update", "--error-on=any")
 	require.NoError(t, err, out)
 	out, err = r.get(m, "install", "--simulate", "thing")
