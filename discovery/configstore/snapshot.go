@@ -36,6 +36,14 @@ func (s *Snapshot) Get(key kinds.Key) *kinds.Resource { return s.sets[key.Kind].
 // Len counts the resources of a kind.
 func (s *Snapshot) Len(kind *kinds.Kind) int { return len(s.sets[kind].ordered()) }
 
+// Size is how many resources there are.
+func (s *Snapshot) Size() (n int) {
+	for kind := range s.sets {
+		n += s.Len(kind)
+	}
+	return n
+}
+
 func (s *Snapshot) step(batch kinds.Batch) Step {
 	next := &Snapshot{Revision: batch.Revision, sets: maps.Clone(s.sets)}
 	edits := s.changed(batch.Changes)

@@ -59,6 +59,9 @@ type Mesh struct {
 	changes    once[int, *changes] // by the build of an earlier mesh
 }
 
+// Size is how many resources the mesh is made of.
+func (m *Mesh) Size() int { return m.from.Size() }
+
 // given are the inputs of a mesh beside its configuration.
 type given struct {
 	keys      FetchedKeys

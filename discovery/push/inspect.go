@@ -77,6 +77,16 @@ func (e *Engine) PushNumber() uint64 {
 	return e.pushes
 }
 
+// Size is how many resources the mesh has.
+func (e *Engine) Size() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mesh == nil {
+		return 0
+	}
+	return e.mesh.Size()
+}
+
 // nameOf is short: of a thousand classes, two share a name once in ten thousand meshes.
 func nameOf(c classKey) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", c))

@@ -11,15 +11,17 @@ import (
 const mostAudiences = 5000
 
 // audiences returns whom resources concern, where that differs from what was reported, and notes the
-// circle of each proxy. It returns the proxies that have another circle than before. It looks as often
-// as the survey, when some of the compared proxies are new, for who is described has its circle from
-// the start, and with versions of configuration, whose authors wait to be told who runs it. Call it
-// only for a report that is made for certain: the audiences count as reported.
+// circle of each proxy. It returns the proxies that have another circle than before. It looks now and
+// then, when some of the compared proxies are new, for who is described has its circle from the start,
+// and with versions of configuration, whose authors wait to be told who runs it. Call it only for a
+// report that is made for certain: the audiences count as reported.
 func (l *ledger) audiences(compared []*ads.Stream, now time.Time) (all []*rolloutv1.Audience, moved []*ads.Stream) {
-	if !l.surveyDue(now) && !l.of.Versions.Urgent() && l.audited >= l.brought && !l.anyNew(compared) {
+	if !l.auditDue(now) && !l.of.Versions.Urgent() && l.audited >= l.brought && !l.anyNew(compared) {
+		l.auditWaits = l.grown()
 		return nil, nil
 	}
-	l.audited = l.push
+	l.audited, l.auditBegan, l.auditSize, l.auditWaits = l.push, now, l.of.Size(), false
+	defer func(begun time.Time) { l.auditTook = time.Since(begun) }(time.Now())
 	for _, a := range l.of.Audiences.Changed() {
 		all = append(all, &rolloutv1.Audience{Resource: resourceOf(a.Of), Everyone: a.Everyone, Circles: a.Circles})
 	}
@@ -31,6 +33,21 @@ func (l *ledger) audiences(compared []*ads.Stream, now time.Time) (all []*rollou
 	}
 	return all, moved
 }
+
+// auditShare is the part of its time that a reporter may spend on audiences because of new resources, as
+// one in so many.
+const auditShare = 20
+
+// auditDue reports whether to look at audiences: as often as the survey, and sooner if there are more
+// resources than before. One that is new says that it concerns nobody until they were looked at, and so
+// its author waits.
+func (l *ledger) auditDue(now time.Time) bool {
+	since := now.Sub(l.auditBegan)
+	return since >= surveyInterval || l.grown() && since >= max(auditShare*l.auditTook, interval)
+}
+
+// grown reports whether there are more resources than when audiences were looked at last.
+func (l *ledger) grown() bool { return l.of.Size() > l.auditSize }
 
 // anyNew reports whether some proxies were not reported yet.
 func (l *ledger) anyNew(streams []*ads.Stream) bool {

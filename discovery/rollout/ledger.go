@@ -34,9 +34,13 @@ type ledger struct {
 	stepPush   uint64        // the push that was, for resources of registries
 	brought    uint64        // the newest push that was reported to bring one
 	audited    uint64        // the push when audiences were looked at last
+	auditBegan time.Time     // when that was
+	auditTook  time.Duration // how long it took
+	auditSize  int           // how many resources there were
+	auditWaits bool          // at the last comparison there were more, and it was too early to look again
 	comparison uint64        // the number of the last one of all proxies
 	moves      uint64        // what the watch had counted before it
-	uneven     bool          // at the last comparison some were not in step
+	uneven     bool          // at the last comparison some were not in step, or there was something to look at soon
 	outOfStep  []*ads.Stream // those that were not
 	singly     singly
 	sources    sources
@@ -68,7 +72,7 @@ func newLedger(of Proxies) *ledger {
 // begin forgets what was reported, for a new report.
 func (l *ledger) begin() {
 	l.step, l.uneven, l.times, l.problems, l.turn, l.surveyed = 0, true, nil, nil, 0, time.Time{}
-	l.stepPush, l.brought, l.audited = 0, 0, 0
+	l.stepPush, l.brought, l.audited, l.auditBegan = 0, 0, 0, time.Time{}
 	l.of.Audiences.Reset()
 	l.of.Versions.Reset()
 	l.of.Statuses.Reset()
@@ -154,7 +158,7 @@ func (l *ledger) report(streams []*ads.Stream, gone []uint64, audiences []*rollo
 			}
 		}
 	}
-	l.outOfStep, l.uneven = apart, step < l.newest || push < l.brought || len(apart) > 0
+	l.outOfStep, l.uneven = apart, l.auditWaits || step < l.newest || push < l.brought || len(apart) > 0
 	l.sources.forgetUnused()
 	last := &rolloutv1.ReportRequest{Revision: step, Push: push, Gone: gone}
 	rollouts := l.watch.rollouts(refusing, l.surveyDue(now))

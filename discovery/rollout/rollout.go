@@ -43,6 +43,8 @@ type Proxies struct {
 	Revision func() int64
 	// Push is the number of the push that has offered it.
 	Push func() uint64
+	// Size is how many resources there are.
+	Size func() int
 	// Watch has a watcher told of pushes.
 	Watch func(push.Watcher)
 	// ProblemsSince are those that discovery knows of, as [push.Engine.ProblemsSince] has them.
@@ -62,7 +64,7 @@ type Proxies struct {
 // Of returns the proxies of an engine that a server serves.
 func Of(e *push.Engine, s *ads.Server) Proxies {
 	return Proxies{
-		Streams: s.Unsorted, Member: e.Member, Revision: e.Revision, Push: e.PushNumber, Watch: e.Watch,
+		Streams: s.Unsorted, Member: e.Member, Revision: e.Revision, Push: e.PushNumber, Size: e.Size, Watch: e.Watch,
 		ProblemsSince: e.ProblemsSince, Audiences: e.Audiences(), Versions: e.Versions(), Statuses: e.Statuses(), Sources: e.Sources,
 		CertificateEnds: func(s *ads.Stream) time.Time {
 			if shown := admit.Presented(s.Context()); len(shown) > 0 {
