@@ -14,14 +14,14 @@ import (
 func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
-		`unknown command "gett" (did you mean "get"?) (see mcp-client --help)`:                                            {"gett", "vs"},
-		`unknown command "nonsense" (see mcp-client --help)`:                                                              {"nonsense"},
-		`"a.yaml" is not expected: write mcp-client version (see mcp-client version --help)`:                              {"version", "a.yaml"},
-		`accepts 1 arg(s), received 0: write mcp-client revert REVISION (see mcp-client revert --help)`:                   {"revert"},
-		`accepts 1 arg(s), received 0: write mcp-client trust add TRUST-DOMAIN --roots FILE`:                              {"trust", "add"},
+		`unknown command "gett" (did you mean "get"?) (see mcp-client --help)`:                                        {"gett", "vs"},
+		`unknown command "nonsense" (see mcp-client --help)`:                                                          {"nonsense"},
+		`"a.yaml" is not expected: write mcp-client version (see mcp-client version --help)`:                          {"version", "a.yaml"},
+		`accepts 1 arg(s), received 0: write mcp-client revert REVISION (see mcp-client revert --help)`:               {"revert"},
+		`accepts 1 arg(s), received 0: write mcp-client trust add TRUST-DOMAIN --roots FILE`:                          {"trust", "add"},
 		`requires at least 1 arg(s), only received 0: write mcp-client import PATH... (see mcp-client import --help)`: {"import"},
-		`unknown flag: --outpt (did you mean --output?) (see mcp-client get --help)`:                                      {"get", "vs", "--outpt", "yaml"},
-		`unknown flag: --form (see mcp-client get --help)`:                                                                {"get", "vs", "--form", "yaml"},
+		`unknown flag: --outpt (did you mean --output?) (see mcp-client get --help)`:                                  {"get", "vs", "--outpt", "yaml"},
+		`unknown flag: --form (see mcp-client get --help)`:                                                            {"get", "vs", "--form", "yaml"},
 	} {
 		r := clitest.Run(t.Context(), "", nil, args...)
 		require.Equal(t, 2, r.Code, args)
