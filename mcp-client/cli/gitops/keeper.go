@@ -25,7 +25,8 @@ type keeper struct {
 
 	applied  string // the id of the commit that the mesh was made to be
 	revision int64  // the newest one when the mesh was last held against the commit
-	told     string // what was told last, which is not told again
+	failure  string // that was told last, and is not told again while it lasts
+	drifted  string // the same of drift
 }
 
 // once brings the newest commit into the mesh, or tells what it would change.
@@ -56,9 +57,7 @@ func (k *keeper) forever(ctx context.Context) error {
 			return ctx.Err()
 		}
 		k.shown.passed(k.applied, err)
-		if err != nil {
-			k.tellFailure(err)
-		}
+		k.tellFailure(err)
 		if !wait.For(ctx, k.interval) {
 			return ctx.Err()
 		}
@@ -79,7 +78,6 @@ func (k *keeper) pass(ctx context.Context) error {
 	case commit.ID != k.applied:
 		return k.apply(ctx, commit)
 	case newest == k.revision:
-		k.told = ""
 		return nil
 	}
 	drifted, _, err := k.send(ctx, "", true)
@@ -106,7 +104,7 @@ func (k *keeper) apply(ctx context.Context, commit *gitrepo.Commit) error {
 		fmt.Fprintln(k.Err, strings.TrimPrefix(text, "; "))
 	}
 	k.list(done)
-	k.applied, k.told = commit.ID, ""
+	k.applied, k.drifted = commit.ID, ""
 	k.shown.drifted(0)
 	if k.revision, err = k.newest(ctx); err != nil {
 		return err
@@ -188,12 +186,16 @@ func (k *keeper) list(done *change.Imported) {
 
 // tellFailure tells why the mesh is not as the repository has it.
 func (k *keeper) tellFailure(err error) {
+	if err == nil {
+		k.failure = ""
+		return
+	}
 	var text strings.Builder
 	for _, v := range failure.MistakesOf(err) {
 		fmt.Fprintln(&text, v.Error())
 	}
 	fmt.Fprintf(&text, "error: %v; trying again\n", err)
-	if k.first(text.String()) {
+	if isNew(&k.failure, text.String()) {
 		fmt.Fprint(k.Err, text.String())
 	}
 }
@@ -201,21 +203,19 @@ func (k *keeper) tellFailure(err error) {
 // tellDrift tells what somebody has changed beside the repository.
 func (k *keeper) tellDrift(commit *gitrepo.Commit, drifted *change.Imported) {
 	if drifted.Changed() == 0 {
-		k.told = ""
+		k.drifted = ""
 		return
 	}
-	if k.first(strings.Join(drifted.Told(), "\n")) {
+	if isNew(&k.drifted, strings.Join(drifted.Told(), "\n")) {
 		fmt.Fprintf(k.Err, "drift: %d resources are not as commit %s has them; to put them back this would be done (mcp-client history tells who changed them):\n",
 			drifted.Changed(), commit.Short())
 		k.list(drifted)
 	}
 }
 
-// first reports whether this was not the last that was told.
-func (k *keeper) first(text string) bool {
-	if text == k.told {
-		return false
-	}
-	k.told = text
-	return true
+// isNew reports whether a text is another one than was told before, and keeps it.
+func isNew(told *string, text string) bool {
+	before := *told
+	*told = text
+	return before != text
 }
