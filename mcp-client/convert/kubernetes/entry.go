@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/internal/portprotocol"
@@ -71,10 +72,8 @@ func (c *Conversion) fill(s *service, entry *networking.ServiceEntry) {
 
 // single writes the name that a StatefulSet gives to one of its Pods.
 func (c *Conversion) single(s *service, of *networking.ServiceEntry, f found, ports map[string]uint32) {
-	at := &networking.WorkloadEntry{
-		Address: f.entry.GetAddress(), Ports: ports, Labels: f.entry.GetLabels(), Locality: f.entry.GetLocality(), Network: f.entry.GetNetwork(),
-		ServiceAccount: f.entry.GetServiceAccount(),
-	}
+	at := proto.CloneOf(f.entry)
+	at.Ports = ports
 	m := s.metadata()
 	m.Name += "-" + f.hostname
 	c.AddWith("ServiceEntry", m, &networking.ServiceEntry{

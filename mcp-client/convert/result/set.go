@@ -18,12 +18,16 @@ import (
 type Set struct {
 	*report.Report
 
-	all  []written
-	kept []*kinds.Document
+	all   []written
+	kept  []*kinds.Document
+	names map[name]bool // of both
 }
 
+// name tells a resource from all others.
+type name struct{ kind, namespace, name string }
+
 // NewSet returns a set that tells to a report.
-func NewSet(r *report.Report) *Set { return &Set{Report: r} }
+func NewSet(r *report.Report) *Set { return &Set{Report: r, names: map[name]bool{}} }
 
 type written struct {
 	object object
@@ -81,38 +85,33 @@ func rank(kind string) int {
 }
 
 // Add writes a resource. A name that is taken gets a number.
-func (s *Set) Add(kind, namespace, name string, spec any, from report.Place) {
-	s.AddWith(kind, Metadata{Name: name, Namespace: namespace}, spec, from)
+func (s *Set) Add(kind, namespace, called string, spec any, from report.Place) {
+	s.AddWith(kind, Metadata{Name: called, Namespace: namespace}, spec, from)
 }
 
 // AddWith writes a resource that has labels or annotations.
 func (s *Set) AddWith(kind string, m Metadata, spec any, from report.Place) {
 	wanted := m.Name
-	for n := 2; s.has(kind, m.Namespace, m.Name); n++ {
+	for n := 2; s.names[name{kind, m.Namespace, m.Name}]; n++ {
 		m.Name = fmt.Sprintf("%s-%d", wanted, n)
 	}
+	s.names[name{kind, m.Namespace, m.Name}] = true
 	s.all = append(s.all, written{object{order[rank(kind)].version, kind, m, spec}, from})
 }
 
 // AddOnce writes a resource, if there is none of this name yet.
-func (s *Set) AddOnce(kind, namespace, name string, spec any, from report.Place) {
-	if !s.has(kind, namespace, name) {
-		s.Add(kind, namespace, name, spec, from)
+func (s *Set) AddOnce(kind, namespace, called string, spec any, from report.Place) {
+	if !s.names[name{kind, namespace, called}] {
+		s.Add(kind, namespace, called, spec, from)
 	}
 }
 
 // Keep has documents of the source be resources as they are.
-func (s *Set) Keep(documents []*kinds.Document) { s.kept = append(s.kept, documents...) }
-
-func (s *Set) has(kind, namespace, name string) bool {
-	for _, d := range s.kept {
-		if r := d.Resource; r.Kind.Name == kind && r.Namespace == namespace && r.Name == name {
-			return true
-		}
+func (s *Set) Keep(documents []*kinds.Document) {
+	s.kept = append(s.kept, documents...)
+	for _, d := range documents {
+		s.names[name{d.Resource.Kind.Name, d.Resource.Namespace, d.Resource.Name}] = true
 	}
-	return slices.ContainsFunc(s.all, func(w written) bool {
-		return w.object.Kind == kind && w.object.Metadata.Namespace == namespace && w.object.Metadata.Name == name
-	})
 }
 
 // Documents are the resources, checked as any others are. What is not valid is told of as lost.
