@@ -17,10 +17,9 @@ const mostAudiences = 5000
 // report that is made for certain: the audiences count as reported.
 func (l *ledger) audiences(compared []*ads.Stream, now time.Time) (all []*rolloutv1.Audience, moved []*ads.Stream) {
 	if !l.auditDue(now) && !l.of.Versions.Urgent() && l.audited >= l.brought && !l.anyNew(compared) {
-		l.auditWaits = l.grown()
 		return nil, nil
 	}
-	l.audited, l.auditBegan, l.auditSize, l.auditWaits = l.push, now, l.of.Size(), false
+	l.audited, l.auditBegan, l.auditSize = l.push, now, l.of.Size()
 	defer func(begun time.Time) { l.auditTook = time.Since(begun) }(time.Now())
 	for _, a := range l.of.Audiences.Changed() {
 		all = append(all, &rolloutv1.Audience{Resource: resourceOf(a.Of), Everyone: a.Everyone, Circles: a.Circles})

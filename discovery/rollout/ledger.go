@@ -37,7 +37,6 @@ type ledger struct {
 	auditBegan time.Time     // when that was
 	auditTook  time.Duration // how long it took
 	auditSize  int           // how many resources there were
-	auditWaits bool          // at the last comparison there were more, and it was too early to look again
 	comparison uint64        // the number of the last one of all proxies
 	moves      uint64        // what the watch had counted before it
 	uneven     bool          // at the last comparison some were not in step, or there was something to look at soon
@@ -158,7 +157,7 @@ func (l *ledger) report(streams []*ads.Stream, gone []uint64, audiences []*rollo
 			}
 		}
 	}
-	l.outOfStep, l.uneven = apart, l.auditWaits || step < l.newest || push < l.brought || len(apart) > 0
+	l.outOfStep, l.uneven = apart, l.grown() || step < l.newest || push < l.brought || len(apart) > 0
 	l.sources.forgetUnused()
 	last := &rolloutv1.ReportRequest{Revision: step, Push: push, Gone: gone}
 	rollouts := l.watch.rollouts(refusing, l.surveyDue(now))
