@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -189,8 +190,8 @@ func (c *Conversion) other(s *service, o *fields.Object) (*service, *unsaid) {
 	if partition := o.Text("Partition"); partition != "" && partition != "default" {
 		return nil, &unsaid{o.At.In("Partition"), "another partition is another mesh: " + partition, "write a ServiceEntry for what is there"}
 	}
-	name := first(o.Text("Service"), s.name)
-	namespace := first(o.Text("Namespace"), s.namespace)
+	name := cmp.Or(o.Text("Service"), s.name)
+	namespace := cmp.Or(o.Text("Namespace"), s.namespace)
 	next := c.services[key{namespace, name}]
 	if next == nil {
 		return nil, &unsaid{o.At.In("Service"), "nothing is known of the service " + name, "convert what /v1/catalog/service/" + name + " answers with it"}
@@ -203,7 +204,7 @@ func (c *Conversion) resolve(s *service, subset string, share float64) ([]target
 	for range longest {
 		redirect := s.resolver.Object("Redirect")
 		if redirect == nil {
-			return c.instances(s, first(subset, s.resolver.Text("DefaultSubset")), share)
+			return c.instances(s, cmp.Or(subset, s.resolver.Text("DefaultSubset")), share)
 		}
 		next, why := c.other(s, redirect)
 		if why != nil {

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -30,12 +31,12 @@ var protocols = map[string]string{
 func (c *Conversion) protocolOf(s *service) string {
 	said := strings.ToLower(s.defaults.Text("Protocol"))
 	if said == "" && (s.router != nil || s.splitter != nil) {
-		said = first(strings.ToLower(c.protocol), "http")
+		said = cmp.Or(strings.ToLower(c.protocol), "http")
 		if protocols[said] == "TCP" {
 			said = "http"
 		}
 	}
-	return first(protocols[first(said, s.agreed(), strings.ToLower(c.protocol))], "TCP")
+	return cmp.Or(protocols[cmp.Or(said, s.agreed(), strings.ToLower(c.protocol))], "TCP")
 }
 
 // agreed is the protocol that the meta of all instances names.

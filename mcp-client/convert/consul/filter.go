@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ func unbracketed(filter string) string {
 // compared is the label that one comparison asks for.
 func compared(part string) (key, value string, said bool) {
 	if m := comparedMeta.FindStringSubmatch(part); m != nil {
-		key, value = first(m[2], m[3]), unquoted(m[4])
+		key, value = cmp.Or(m[2], m[3]), unquoted(m[4])
 		if nodesMeta.MatchString(part) || m[1] != "Meta" {
 			key = nodePrefix + key
 		}

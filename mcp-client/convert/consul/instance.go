@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -52,7 +53,7 @@ func (c *Conversion) ofCatalog(o *fields.Object) {
 	i.port, _ = o.Whole("ServicePort")
 	i.weight, _ = o.Object("ServiceWeights").Whole("Passing")
 	i.localize(o.Object("ServiceLocality"))
-	i.address = first(i.address, o.Text("Address"))
+	i.address = cmp.Or(i.address, o.Text("Address"))
 	c.keep(o.Text("ServiceKind"), o.Text("Namespace"), o.Text("ServiceName"), i)
 }
 
@@ -72,7 +73,7 @@ func (c *Conversion) ofHealth(o *fields.Object) {
 func (c *Conversion) define(o *fields.Object, address string) {
 	o.Skip("check", "checks", "token", "enable_tag_override", "EnableTagOverride")
 	for _, upstream := range o.Object("connect").Object("sidecar_service").Object("proxy").Objects("upstreams") {
-		name := first(upstream.Text("destination_name"), upstream.Text("destination_type"))
+		name := cmp.Or(upstream.Text("destination_name"), upstream.Text("destination_type"))
 		port, _ := upstream.Whole("local_bind_port")
 		c.Note(upstream.At, "the application asks 127.0.0.1:"+strconv.FormatUint(uint64(port), 10)+" for "+name, "have it ask for "+name+".service.consul in the mesh")
 	}
@@ -82,8 +83,8 @@ func (c *Conversion) define(o *fields.Object, address string) {
 
 // add reads an instance from what an agent says of it.
 func (c *Conversion) add(o *fields.Object, name string, i instance, otherwise string) {
-	i.id, i.tags, i.meta, i.at = first(o.Text("ID"), name), o.Texts("Tags"), o.Map("Meta"), o.At
-	i.address = first(o.Text("Address"), otherwise)
+	i.id, i.tags, i.meta, i.at = cmp.Or(o.Text("ID"), name), o.Texts("Tags"), o.Map("Meta"), o.At
+	i.address = cmp.Or(o.Text("Address"), otherwise)
 	i.port, _ = o.Whole("Port")
 	i.weight, _ = o.Object("Weights").Whole("Passing")
 	i.localize(o.Object("Locality"))
@@ -124,7 +125,7 @@ func (i *instance) serves() uint32 {
 
 // locality is the datacenter, unless Consul knows a region, and the zone.
 func (i *instance) locality() string {
-	region, zone := first(i.region, i.datacenter), first(i.zone, i.nodeMeta["zone"])
+	region, zone := cmp.Or(i.region, i.datacenter), cmp.Or(i.zone, i.nodeMeta["zone"])
 	if zone == "" || region == "" {
 		return region
 	}

@@ -124,7 +124,7 @@ func (c *Conversion) about(s *service, entries []*service, sources map[*service]
 func (c *Conversion) sources(s *service) (out []source) {
 	for _, o := range s.intentions.Objects("Sources") {
 		o.Skip("Precedence", "Description", "Type", "LegacyID", "LegacyMeta", "LegacyCreateTime", "LegacyUpdateTime")
-		f := source{namespace: first(o.Text("Namespace"), c.namespace), name: o.Text("Name"), at: o.At, destination: exact(s.namespace, s.name)}
+		f := source{namespace: cmp.Or(o.Text("Namespace"), c.namespace), name: o.Text("Name"), at: o.At, destination: exact(s.namespace, s.name)}
 		if f.name == everything && !o.Has("Namespace") {
 			f.namespace = everything // there is one namespace, or all of it is meant
 		}

@@ -2,6 +2,7 @@ package consul
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -136,12 +137,12 @@ func (c *Conversion) proxyDefaults(o *fields.Object) {
 // ofAgent reads the configuration of an agent, with the services that it defines, or what it says of itself.
 func (c *Conversion) ofAgent(o *fields.Object) bool {
 	acl, self := o.Object("acl"), o.Object("DebugConfig")
-	said := first(self.Text("DefaultIntentionPolicy"), self.Object("ACLResolverSettings").Text("ACLDefaultPolicy"), self.Text("ACLDefaultPolicy"),
+	said := cmp.Or(self.Text("DefaultIntentionPolicy"), self.Object("ACLResolverSettings").Text("ACLDefaultPolicy"), self.Text("ACLDefaultPolicy"),
 		o.Text("default_intention_policy"), acl.Text("default_policy"))
 	if said == "allow" || said == "deny" {
 		c.defaults = said
 	}
-	address := first(o.Text("advertise_addr"), o.Text("bind_addr"))
+	address := cmp.Or(o.Text("advertise_addr"), o.Text("bind_addr"))
 	defined := o.Objects("services")
 	if one := o.Object("service"); one != nil {
 		defined = append(defined, one)
@@ -156,16 +157,6 @@ func (c *Conversion) ofAgent(o *fields.Object) bool {
 		c.entryOf(entry)
 	}
 	return said != "" || len(defined) > 0 || o.Has("config_entries") || acl != nil || self != nil
-}
-
-// first is the first text that says something.
-func first(of ...string) string {
-	for _, text := range of {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // allServices reports whether an object is what /v1/agent/services answers: services by their ids.

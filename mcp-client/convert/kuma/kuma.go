@@ -68,20 +68,20 @@ func (c *Conversion) Read(file string, data []byte) error {
 func (c *Conversion) read(value any, at report.Place) {
 	o := fields.New(value, at, fields.Exactly)
 	metadata := o.Object("metadata")
-	r := &resource{kind: first(o.Text("type"), o.Text("kind")), name: first(o.Text("name"), metadata.Text("name")), labels: o.Map("labels"), status: o.Object("status"), at: at}
+	r := &resource{kind: cmp.Or(o.Text("type"), o.Text("kind")), name: cmp.Or(o.Text("name"), metadata.Text("name")), labels: o.Map("labels"), status: o.Object("status"), at: at}
 	if r.labels == nil {
 		r.labels = metadata.Map("labels")
 	}
-	mesh := first(o.Text("mesh"), r.labels["kuma.io/mesh"], "default")
+	mesh := cmp.Or(o.Text("mesh"), r.labels["kuma.io/mesh"], "default")
 	switch version := o.Text("apiVersion"); {
 	case r.kind == "" || o.Has("kind") && !strings.HasPrefix(version, "kuma.io/"):
-		c.others[first(r.kind, "document")]++
+		c.others[cmp.Or(r.kind, "document")]++
 		return
 	case r.kind == "Mesh":
 		mesh = r.name
 	}
 	r.at.Kind, r.at.Namespace, r.at.Name = r.kind, c.namespace, r.name
-	if c.mesh = first(c.mesh, mesh); c.mesh != mesh {
+	if c.mesh = cmp.Or(c.mesh, mesh); c.mesh != mesh {
 		c.Lose(r.at, "it is of the mesh "+mesh+", and others are of "+c.mesh+": it is left out", "convert each mesh by itself, into a namespace of its own (-n)")
 		return
 	}
@@ -157,16 +157,6 @@ func (c *Conversion) Convert() {
 		}
 	}
 	c.TellOthers(c.others)
-}
-
-// first is the first text that says something.
-func first(of ...string) string {
-	for _, text := range of {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // security writes what the Mesh says of mutual TLS.

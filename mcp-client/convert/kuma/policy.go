@@ -1,6 +1,7 @@
 package kuma
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -99,7 +100,7 @@ func (c *Conversion) meant(to ref, o *fields.Object, do func(*service, *fields.O
 	}
 	s := c.services[to.name]
 	if s == nil || to.odd || len(to.tags) > 0 || !strings.HasPrefix(to.kind, "Mesh") || to.kind == "MeshHTTPRoute" {
-		c.Lose(o.At, "it is about what is no service that is known: "+first(to.name, to.kind), "convert the Dataplanes or the MeshService with it; a part of a service has no policy of its own")
+		c.Lose(o.At, "it is about what is no service that is known: "+cmp.Or(to.name, to.kind), "convert the Dataplanes or the MeshService with it; a part of a service has no policy of its own")
 		skipAll(o)
 		return
 	}
@@ -154,14 +155,14 @@ func (c *Conversion) retry(s *service, o *fields.Object) {
 	}
 	var on []string
 	for _, word := range of.Texts("retryOn") {
-		if known := first(onRetry[word], status(word)); known != "" {
+		if known := cmp.Or(onRetry[word], status(word)); known != "" {
 			on = append(on, known)
 		} else {
 			c.Lose(of.At.In("retryOn"), "requests are not sent again by their method: "+word+" is left out", "")
 		}
 	}
 	if out.GetAttempts() > 0 {
-		out.RetryOn = first(strings.Join(on, ","), otherwiseRetried)
+		out.RetryOn = cmp.Or(strings.Join(on, ","), otherwiseRetried)
 	}
 	if d, there := of.Duration("perTryTimeout"); there && d > 0 {
 		out.PerTryTimeout = durationpb.New(d)

@@ -207,7 +207,7 @@ func (c *Conversion) targets(refs []*fields.Object) (out []*networking.HTTPRoute
 		to := refOf(o)
 		next := c.services[to.name]
 		if next == nil || to.odd || !slices.Contains([]string{"MeshService", "MeshServiceSubset", "MeshExternalService"}, to.kind) {
-			c.Lose(o.At, "nothing is known of "+first(to.name, to.kind)+": requests for it are answered with 503", "convert the Dataplanes or the service with it")
+			c.Lose(o.At, "nothing is known of "+cmp.Or(to.name, to.kind)+": requests for it are answered with 503", "convert the Dataplanes or the service with it")
 			return nil
 		}
 		d := &networking.HTTPRouteDestination{Destination: &networking.Destination{Host: next.host()}}
@@ -295,7 +295,7 @@ func replaced(out *networking.HTTPRoute, path *fields.Object) (string, *networki
 	case strings.HasSuffix(matched.GetPrefix(), "/"):
 		return strings.TrimSuffix(with, "/") + "/", nil
 	default:
-		return first(with, "/"), nil
+		return cmp.Or(with, "/"), nil
 	}
 }
 

@@ -1,6 +1,7 @@
 package kuma
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -40,7 +41,7 @@ type inbound struct {
 // protocols are those of Kuma's tag, and what they are here.
 var protocols = map[string]string{"http": "HTTP", "http2": "HTTP2", "grpc": "GRPC", "tls": "TLS", "kafka": "TCP", "tcp": "TCP", "": "TCP"}
 
-func protocol(said string) string { return first(protocols[strings.ToLower(said)], "TCP") }
+func protocol(said string) string { return cmp.Or(protocols[strings.ToLower(said)], "TCP") }
 
 // servicePort is the port on which Kuma's DNS has all services that are known by their tag.
 const servicePort = 80
@@ -57,7 +58,7 @@ func (c *Conversion) dataplanes() {
 			gateway.Skip("tags", "type")
 		}
 		for _, o := range n.Objects("outbound") {
-			to, port := first(o.Map("tags")[serviceTag], o.Object("backendRef").Text("name")), o.Text("port")
+			to, port := cmp.Or(o.Map("tags")[serviceTag], o.Object("backendRef").Text("name")), o.Text("port")
 			c.Note(o.At, "the application asks 127.0.0.1:"+port+" for "+to, "have it ask for "+c.hostOf(to)+" in the mesh")
 			o.Skip("address", "backendRef")
 			o.Object("backendRef").Skip("kind", "port", "labels")
@@ -74,7 +75,7 @@ func (c *Conversion) dataplanes() {
 }
 
 func (c *Conversion) inbound(r *resource, o *fields.Object, address string) *inbound {
-	in := &inbound{name: result.Name(r.name), address: first(o.Text("address"), address), labels: map[string]string{}, at: r.at}
+	in := &inbound{name: result.Name(r.name), address: cmp.Or(o.Text("address"), address), labels: map[string]string{}, at: r.at}
 	maps.Copy(in.labels, r.labels)
 	maps.Copy(in.labels, o.Map("tags"))
 	in.labels[dataplaneLabel] = r.name
@@ -186,7 +187,7 @@ func (c *Conversion) meshService(r *resource) {
 		if target, there := o.Whole("targetPort"); there && target != number {
 			p.TargetPort = target
 		}
-		p.Name = first(o.Text("name"), fmt.Sprintf("%s-%d", strings.ToLower(p.GetProtocol()), i+1))
+		p.Name = cmp.Or(o.Text("name"), fmt.Sprintf("%s-%d", strings.ToLower(p.GetProtocol()), i+1))
 		entry.Ports = append(entry.Ports, p)
 	}
 	r.spec.Skip("identities", "state", "type", "name", "mesh", "labels")
@@ -237,7 +238,7 @@ func (c *Conversion) externalService(r *resource) {
 	s := c.outside(tags[serviceTag], tagHost(tags[serviceTag]), servicePort, tags[protocolTag], r.at)
 	s.entry.Endpoints = []*networking.WorkloadEntry{{Address: address, Ports: map[string]uint32{s.entry.GetPorts()[0].GetName(): uint32(number)}}}
 	if tls := n.Object("tls"); tls.Yes("enabled") {
-		c.originate(s, first(tls.Text("serverName"), address), tls.Yes("allowRenegotiation"), tls)
+		c.originate(s, cmp.Or(tls.Text("serverName"), address), tls.Yes("allowRenegotiation"), tls)
 	}
 }
 
@@ -257,7 +258,7 @@ func (c *Conversion) meshExternalService(r *resource) {
 	verification := tls.Object("verification")
 	if tls.Yes("enabled") && len(s.entry.GetEndpoints()) > 0 {
 		mode := verification.Text("mode")
-		c.originate(s, first(verification.Text("serverName"), s.entry.GetEndpoints()[0].GetAddress()), false, tls)
+		c.originate(s, cmp.Or(verification.Text("serverName"), s.entry.GetEndpoints()[0].GetAddress()), false, tls)
 		s.policy().Tls.InsecureSkipVerify = yes(mode == "SkipAll")
 	}
 }
