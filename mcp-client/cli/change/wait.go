@@ -1,6 +1,7 @@
 package change
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,33 +78,60 @@ func (o *Options) Wait(ctx context.Context, s *session.Session, revision int64) 
 	if o.wait.enough.text == "" {
 		return nil
 	}
-	req := &adminv1.WaitUntilRunRequest{Revision: revision, Timeout: durationpb.New(o.wait.timeout)}
-	o.wait.enough.ask(req)
 	shown := newProgress(s.Err)
-	var last *adminv1.WaitUntilRunResponse
-	err := connect.Each(ctx, &s.Server, adminv1.NewProxyServiceClient, adminv1.ProxyServiceClient.WaitUntilRun, req, func(answer *adminv1.WaitUntilRunResponse) error {
-		last = answer
-		shown.show(numbers(answer))
-		return nil
-	})
+	last, err := o.wait.until(ctx, &s.Server, revision, func(answer *adminv1.WaitUntilRunResponse) { shown.show(numbers(answer)) })
 	shown.clear()
 	stays := "nothing was changed"
 	if revision > 0 {
 		stays = fmt.Sprintf("revision %d is committed and stays", revision)
 	}
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		fmt.Fprintf(s.Err, "interrupted: %s\n", stays)
-	case err != nil:
-		err = untold(err)
-	default:
-		err = o.wait.verdict(last)
 	}
 	if err != nil {
 		return &failure.Committed{Change: stays, Err: err}
 	}
 	fmt.Fprintln(s.Err, numbers(last))
 	return nil
+}
+
+// WaitFor waits until proxies run the newest revision. enough and timeout are as of --wait and
+// --wait-timeout, and may be "".
+func WaitFor(ctx context.Context, server *connect.Server, enough, timeout string) (*adminv1.WaitUntilRunResponse, error) {
+	var o Options
+	cmd := &cobra.Command{}
+	o.DeclareWait(cmd)
+	for flag, value := range map[string]string{waitFlag: cmp.Or(enough, allProxies), timeoutFlag: timeout} {
+		if value == "" {
+			continue
+		}
+		if err := cmd.Flags().Set(flag, value); err != nil {
+			return nil, fmt.Errorf("--%s: %w", flag, err)
+		}
+	}
+	if err := o.checkWait(true); err != nil {
+		return nil, err
+	}
+	return o.wait.until(ctx, server, 0, func(*adminv1.WaitUntilRunResponse) {})
+}
+
+// until waits until enough proxies run a revision, or the newest if it is 0, and tells how far they
+// are meanwhile. It returns the last that it was told, with the reason if that is not enough.
+func (w *waiting) until(ctx context.Context, server *connect.Server, revision int64, tell func(*adminv1.WaitUntilRunResponse)) (last *adminv1.WaitUntilRunResponse, err error) {
+	req := &adminv1.WaitUntilRunRequest{Revision: revision, Timeout: durationpb.New(w.timeout)}
+	w.enough.ask(req)
+	err = connect.Each(ctx, server, adminv1.NewProxyServiceClient, adminv1.ProxyServiceClient.WaitUntilRun, req, func(answer *adminv1.WaitUntilRunResponse) error {
+		last = answer
+		tell(answer)
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return last, err
+	case err != nil:
+		return last, untold(err)
+	}
+	return last, w.verdict(last)
 }
 
 // untold says that it is not known who runs a change.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,7 +19,7 @@ type streamed[Client, Req, Resp any] = func(Client, context.Context, *Req, ...gr
 func Call[Client, Req, Resp any](
 	ctx context.Context, s *Server, api func(grpc.ClientConnInterface) Client, m Method[Client, Req, Resp], req *Req, explain func(error) error,
 ) (*Resp, error) {
-	conn, err := s.connect(math.MaxInt32)
+	conn, err := s.Connect()
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,9 @@
 package connect
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +28,9 @@ type Server struct {
 	Dial     dial.Options
 	Timeout  time.Duration
 	Protocol mcp.Protocol // for reading
+	// Agent is what the program calls itself, which the history has beside the author: mcp-client if it
+	// is "".
+	Agent string
 }
 
 // credentials returns the dial options for the connection. Plaintext must be enabled explicitly,
@@ -38,6 +43,9 @@ func (s *Server) credentials() ([]grpc.DialOption, error) {
 	return c.DialOptions(), nil
 }
 
+// Connect makes a connection for calls of the admin API, for those who make many.
+func (s *Server) Connect() (*grpc.ClientConn, error) { return s.connect(math.MaxInt32) }
+
 // connect connects to the admin API, whose answers may be larger than gRPC's default limit.
 func (s *Server) connect(largest int, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	credentials, err := s.credentials()
@@ -45,7 +53,7 @@ func (s *Server) connect(largest int, more ...grpc.DialOption) (*grpc.ClientConn
 		return nil, err
 	}
 	options := slices.Concat(credentials, more, []grpc.DialOption{
-		grpc.WithUserAgent("mcp-client"), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largest)),
+		grpc.WithUserAgent(cmp.Or(s.Agent, "mcp-client")), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largest)),
 	})
 	conn, err := grpc.NewClient(s.Address, append(options, grpc.WithDisableServiceConfig())...) // skips the DNS lookup for a service config
 	if err != nil {
