@@ -26,7 +26,7 @@ demo: build ## Run a whole mesh on this machine; Ctrl-C ends it (FLAGS=--help li
 
 .PHONY: test
 test: compile machine prometheus ## Run every test, on a real Postgres and a real Envoy (TESTS=./store/... narrows)
-	@failed=0; go test -timeout 20m $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test ./... || failed=1; go -C conformance/gatewayapi test ./... || failed=1; go -C deploy/release test -short ./... || failed=1;) exit $$failed
+	@failed=0; go test -timeout 20m $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test ./... || failed=1; go -C conformance/gatewayapi test ./... || failed=1; go -C deploy/release test -short ./... || failed=1; go -C deploy/terraform test ./... || failed=1;) exit $$failed
 
 .PHONY: test-race
 test-race: envoy machine prometheus ## Run every test under the race detector
@@ -64,6 +64,10 @@ orms: sqlc ## Run the programs of docs/orms.md and docs/migrations.md, with real
 ansible: envoy machine nfpm ## Run the role of deploy/ansible with a real Ansible, on machines with systemd (as root)
 	@tools/fetch-python ansible "Ansible (10 MB)"
 	ANSIBLE=$(CURDIR)/.tools/ansible go test -count=1 ./deploy/machines -run TestAnsible -v
+
+.PHONY: terraform
+terraform: opentofu ## Run the provider of docs/terraform.md with a real OpenTofu, which is built from its module (minutes the first time)
+	TOFU=$(CURDIR)/.tools/bin/tofu go -C deploy/terraform test -count=1 -v .
 
 .PHONY: registries
 registries bench-registries: export CONSUL=$(CURDIR)/.tools/bin/consul
@@ -191,11 +195,12 @@ man: ## Write the programs' manual pages into dist/man/
 completions: man ## Write the completions for bash, zsh and fish into dist/completions/
 
 .PHONY: tidy
-tidy: ## Write go.mod and go.sum anew, those of bench, conformance/gatewayapi and deploy/release too
+tidy: ## Write go.mod and go.sum anew, those of bench, conformance/gatewayapi, deploy/release and deploy/terraform too
 	go mod tidy
 	go -C bench mod tidy
 	go -C conformance/gatewayapi mod tidy
 	go -C deploy/release mod tidy
+	go -C deploy/terraform mod tidy
 
 .PHONY: fmt
 fmt: tools ## Format Go and proto files
@@ -211,7 +216,7 @@ clean: ## Remove bin/ and the demo's data (.tools/ stays)
 	rm -rf bin dist .demo
 
 # The parts of the targets above.
-.PHONY: envoy machine nfpm cosign istiod prometheus otelcol consul zookeeper kube-apiserver etcd sqlc compile lint-go lint-proto lint-generated lint-modules
+.PHONY: envoy machine nfpm cosign istiod prometheus otelcol consul zookeeper kube-apiserver etcd sqlc opentofu compile lint-go lint-proto lint-generated lint-modules
 
 envoy:
 	@tools/fetch-envoy
@@ -222,7 +227,7 @@ machine:
 zookeeper:
 	@tools/fetch-zookeeper
 
-nfpm cosign istiod prometheus otelcol consul kube-apiserver etcd sqlc:
+nfpm cosign istiod prometheus otelcol consul kube-apiserver etcd sqlc opentofu:
 	@tools/build-tools $@
 
 compile: envoy
@@ -235,6 +240,7 @@ lint-go: tools
 	cd bench && golangci-lint run
 	cd conformance/gatewayapi && golangci-lint run
 	cd deploy/release && golangci-lint run
+	cd deploy/terraform && golangci-lint run
 
 lint-proto: tools
 	buf lint
@@ -248,3 +254,4 @@ lint-modules:
 	go -C bench mod tidy -diff
 	go -C conformance/gatewayapi mod tidy -diff
 	go -C deploy/release mod tidy -diff
+	go -C deploy/terraform mod tidy -diff

@@ -96,7 +96,7 @@ func list(t *testing.T, what string) map[string][]string {
 	of := map[string][]string{}
 	for folder, pattern := range map[string]string{
 		"../../..": module + "...", "../../../bench": module + "bench/...", "../../../conformance/gatewayapi": module + "conformance/gatewayapi/...",
-		"../../../deploy/release": module + "deploy/release/...",
+		"../../../deploy/release": module + "deploy/release/...", "../../../deploy/terraform": module + "deploy/terraform/...",
 	} {
 		listing := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .`+what+` " "}}`, pattern)
 		listing.Dir = folder

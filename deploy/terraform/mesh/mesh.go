@@ -1,0 +1,141 @@
+// Package mesh is the mesh that a provider changes: the admin API of its mcp-server.
+package mesh
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/problems"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// Mesh is reached through one connection.
+type Mesh struct {
+	Session *session.Session // whose settings were completed
+	Message string           // why changes are made, to be kept with the revisions
+
+	conn  *grpc.ClientConn
+	admin adminv1.AdminServiceClient
+}
+
+// Connect returns a mesh. The connection is made by the first call.
+func Connect(s *session.Session, message string) (*Mesh, error) {
+	conn, err := s.Server.Connect()
+	if err != nil {
+		return nil, err
+	}
+	return &Mesh{Session: s, Message: message, conn: conn, admin: adminv1.NewAdminServiceClient(conn)}, nil
+}
+
+// Resource is a resource as it is stored, or as it is to be.
+type Resource struct {
+	Key                 kinds.Key
+	Labels, Annotations map[string]string
+	Spec                map[string]any // a tree of JSON
+	Revision            int64          // that changed it last; 0: there is none
+}
+
+// ErrAbsent means that there is no such resource.
+var ErrAbsent = errors.New("there is no such resource")
+
+func call[Req, Resp any](ctx context.Context, m *Mesh, method func(context.Context, *Req, ...grpc.CallOption) (*Resp, error), req *Req) (*Resp, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.Session.Server.Timeout)
+	defer cancel()
+	answer, err := method(ctx, req)
+	switch status.Code(err) {
+	case codes.OK:
+		return answer, nil
+	case codes.NotFound:
+		return nil, ErrAbsent
+	case codes.AlreadyExists, codes.FailedPrecondition:
+		return nil, errors.New(status.Convert(err).Message())
+	}
+	return nil, m.Session.Server.Explain(err)
+}
+
+// Get reads a resource. The error is ErrAbsent if there is none.
+func (m *Mesh) Get(ctx context.Context, key kinds.Key) (*Resource, error) {
+	answer, err := call(ctx, m, m.admin.Get, &adminv1.GetRequest{Resource: connect.RefOf(key)})
+	if err != nil {
+		return nil, err
+	}
+	text, err := protojson.Marshal(answer.GetResource().GetSpec())
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	spec, err := decode(text)
+	metadata := answer.GetResource().GetMetadata()
+	return &Resource{Key: key, Labels: metadata.GetLabels(), Annotations: metadata.GetAnnotations(), Spec: spec, Revision: metadata.GetResourceVersion()}, err
+}
+
+// Change is what came of a change.
+type Change struct {
+	Revision int64 // 0 if nothing changed
+	Warnings problems.Warnings
+}
+
+// Apply makes a resource what it says. Its Revision is the one that the resource must be at.
+func (m *Mesh) Apply(ctx context.Context, r *Resource, dryRun bool) (*Change, error) {
+	document, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", r.Key, err)
+	}
+	answer, err := call(ctx, m, m.admin.Apply, &adminv1.ApplyRequest{
+		Documents: []*adminv1.Document{{Content: document}}, Message: m.Message, Author: change.Author(), DryRun: dryRun,
+		Expected: []*adminv1.ExpectedRevision{{Resource: connect.RefOf(r.Key), Revision: r.Revision}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Change{answer.GetRevision(), problems.WarningsOf(answer)}, nil
+}
+
+// MarshalJSON writes the resource as people do.
+func (r *Resource) MarshalJSON() ([]byte, error) {
+	type metadata struct {
+		Name        string            `json:"name"`
+		Namespace   string            `json:"namespace,omitempty"`
+		Labels      map[string]string `json:"labels,omitempty"`
+		Annotations map[string]string `json:"annotations,omitempty"`
+	}
+	return json.Marshal(struct {
+		APIVersion string         `json:"apiVersion"`
+		Kind       string         `json:"kind"`
+		Metadata   metadata       `json:"metadata"`
+		Spec       map[string]any `json:"spec"`
+	}{r.Key.Kind.APIVersion(), r.Key.Kind.Name, metadata{r.Key.Name, r.Key.Namespace, r.Labels, r.Annotations}, r.Spec})
+}
+
+// Delete removes a resource, if there is one.
+func (m *Mesh) Delete(ctx context.Context, key kinds.Key) error {
+	_, err := call(ctx, m, m.admin.Delete, &adminv1.DeleteRequest{
+		Resources: []*adminv1.ResourceRef{connect.RefOf(key)}, AllowMissing: true, Message: m.Message, Author: change.Author(),
+	})
+	return err
+}
+
+// Problems lists what is wrong between resources; of all namespaces if none is named.
+func (m *Mesh) Problems(ctx context.Context, namespaces []string) ([]problems.Problem, error) {
+	answer, err := call(ctx, m, m.admin.Problems, &adminv1.ProblemsRequest{Namespaces: namespaces})
+	if err != nil {
+		return nil, err
+	}
+	return problems.Of(answer.GetProblems()), nil
+}
+
+// Wait waits until connected proxies run the newest revision. enough and timeout are as of
+// mcp-client's --wait and --wait-timeout, and may be "".
+func (m *Mesh) Wait(ctx context.Context, enough, timeout string) (*adminv1.WaitUntilRunResponse, error) {
+	return change.WaitFor(ctx, &m.Session.Server, enough, timeout)
+}

@@ -1,0 +1,63 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/pgmesh/pgmesh/deploy/terraform/spec"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/schema"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+)
+
+// refusal is why a resource cannot be what it is to be.
+type refusal struct {
+	kind     *kind
+	key      kinds.Key
+	problems []schema.Problem
+	err      error
+}
+
+// tell adds what is wrong to the diagnostics, each where it was written, and reports whether there is
+// anything.
+func (r refusal) tell(to *diag.Diagnostics) bool {
+	for _, p := range r.problems {
+		to.AddAttributeError(r.kind.place(p.Path), "The "+r.kind.Name+" is wrong", said(p))
+	}
+	if r.err == nil {
+		return len(r.problems) > 0
+	}
+	text := inTerraform(r.err)
+	if _, conflict := errors.AsType[*failure.Conflict](r.err); conflict {
+		text += ".\n\n" + r.advice()
+	}
+	to.AddError(fmt.Sprintf("The %s is not changed", r.kind.Name), text)
+	return true
+}
+
+// advice says what to do if somebody was faster.
+func (r refusal) advice() string {
+	return fmt.Sprintf("Plan again, so that you see what changed. If the resource is not Terraform's yet, import it: "+
+		"terraform import %s.NAME %s", spec.ResourceType(r.kind.Kind), r.key.FullName())
+}
+
+func said(p schema.Problem) string {
+	text := p.Reason
+	if p.Path != "" {
+		text = p.Path + ": " + text
+	}
+	if p.Hint != "" {
+		text += " (" + p.Hint + ")"
+	}
+	return text
+}
+
+// place is where the path of a problem is in the configuration: as near as there is something.
+func (k *kind) place(at string) path.Path {
+	at = strings.TrimPrefix(at, "metadata.")
+	return spec.Place(k.document.whole, at)
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/deploy/terraform/spec"
+	"github.com/pgmesh/pgmesh/identity/jointoken"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+const reviews = `
+resource "pgmesh_virtual_service" "reviews" {
+  name = "reviews"
+  spec {
+    hosts = ["reviews.example"]
+    http {
+      timeout = "1m"
+      route { 
+        destination { host = "v1" }
+        weight = 100
+      }
+    }
+  }
+}
+`
+
+// What the page says works as it stands: the rules are in the mesh, and a second plan rests.
+func TestThePage(t *testing.T) {
+	t.Parallel()
+	examples := page(t)
+	require.Len(t, examples, 5)
+	rules, imports, waits := examples[0], examples[1], examples[2]
+	p := start(t, "")
+	p.write(strings.Replace(rules, `server = "mesh.example:15020"`, "", 1))
+	p.tofu("validate")
+	p.apply()
+	p.rests()
+	require.JSONEq(t, `{
+		"hosts": ["reviews.shop"],
+		"http": [
+			{"match": [{"headers": {"end-user": {"exact": "jason"}}}], "route": [{"destination": {"host": "reviews.shop", "subset": "v2"}}]},
+			{"timeout": "2s", "route": [{"destination": {"host": "reviews.shop", "subset": "v1"}}]}
+		]
+	}`, p.spec("vs", "shop", "reviews"))
+
+	p.tofu("state", "rm", "pgmesh_virtual_service.reviews")
+	begin, _, _ := strings.Cut(rules, `resource "pgmesh_virtual_service"`)
+	p.write(strings.Replace(begin, `server = "mesh.example:15020"`, "", 1) + imports)
+	p.tofu("plan", "-generate-config-out", "reviews.tf")
+	require.Contains(t, p.apply(), "1 imported, 0 added, 0 changed, 0 destroyed")
+	p.rests()
+
+	p.write(strings.Replace(begin, `server = "mesh.example:15020"`, "", 1) + waits)
+	p.apply()
+	require.Contains(t, unframed(p.tofu("state", "show", "data.pgmesh_rollout.done")), "connected = 0")
+	p.rests()
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	p := start(t, reviews)
+	for mistake, want := range map[string][2]string{
+		`timeuot = "1s"`:     {`timeout = "1m"`, `Unsupported argument`},
+		`timeout = "1 hour"`: {`timeout = "1m"`, `line 14, in resource "pgmesh_virtual_service" "reviews": 14: timeout = "1 hour" spec.http[0].timeout: "1 hour" is not a duration`},
+		`weight = -3`:        {`weight = 100`, `spec.http[0].route[0].weight`},
+		`name = "Re views"`:  {`name = "reviews"`, `metadata.name`},
+	} {
+		p.write(header + strings.Replace(reviews, want[0], mistake, 1))
+		require.Contains(t, p.fails("validate"), want[1])
+	}
+	require.NotContains(t, p.mesh.OK("get", "vs", "-A"), "reviews", "nothing was changed")
+}
+
+// A value that is known only when another resource is there does not keep the rest from being checked.
+func TestUnknownValues(t *testing.T) {
+	t.Parallel()
+	later := `resource "terraform_data" "later" { input = "v1" }`
+	p := start(t, later+strings.Replace(reviews, `host = "v1"`, `host = terraform_data.later.output`, 1))
+	p.apply()
+	p.rests()
+	require.Contains(t, p.spec("vs", "default", "reviews"), `"v1"`)
+	p.write(header + later + strings.NewReplacer(`host = "v1"`, `host = terraform_data.later.output`, `"1m"`, `"soon"`).Replace(reviews))
+	require.Contains(t, p.fails("plan"), `"soon" is not a duration`)
+}
+
+// A change of somebody else is drift, and is never overwritten unseen.
+func TestDriftAndConflicts(t *testing.T) {
+	t.Parallel()
+	p := start(t, reviews)
+	p.apply()
+	p.mesh.OK("patch", "vs", "reviews", "--type", "json", "-p", `[{"op": "replace", "path": "/spec/http/0/timeout", "value": "5s"}]`)
+	out := p.tofu("plan", "-input=false")
+	require.Contains(t, out, `"5s" -> "1m"`)
+
+	p.tofu("plan", "-input=false", "-out", "plan")
+	p.mesh.OK("patch", "vs", "reviews", "-m", "at three in the morning", "--type", "json", "-p", `[{"op": "replace", "path": "/spec/http/0/timeout", "value": "7s"}]`)
+	refused := p.fails("apply", "-input=false", "plan")
+	require.Contains(t, refused, "at three in the morning")
+	require.Contains(t, refused, "Plan again")
+	require.Contains(t, p.spec("vs", "default", "reviews"), `"7s"`)
+	p.apply()
+	require.Contains(t, p.spec("vs", "default", "reviews"), `"60s"`)
+
+	p.mesh.OK("delete", "vs", "reviews")
+	require.Contains(t, p.tofu("plan", "-input=false"), "will be created")
+	p.apply()
+	p.rests()
+	p.tofu("destroy", "-auto-approve")
+	require.NotContains(t, p.mesh.OK("get", "vs", "-A"), "reviews")
+}
+
+// Another spelling is no change, and what others wrote is read as they meant it.
+func TestSpellings(t *testing.T) {
+	t.Parallel()
+	p := start(t, reviews)
+	p.apply()
+	p.write(header + strings.Replace(reviews, `"1m"`, `"60s"`, 1))
+	p.rests()
+	p.write(header + strings.Replace(reviews, `"1m"`, `"61s"`, 1))
+	require.Contains(t, p.apply(), "1 changed")
+}
+
+// What is there already is not taken over without a word.
+func TestWhatExists(t *testing.T) {
+	t.Parallel()
+	p := start(t, reviews)
+	p.mesh.Apply("apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: reviews}\nspec: {hosts: [theirs.example], http: [{route: [{destination: {host: a}}]}]}\n")
+	refused := p.fails("plan", "-input=false")
+	require.Contains(t, refused, "already exists, since revision 1")
+	require.Contains(t, refused, "terraform import pgmesh_virtual_service.NAME default/reviews")
+	require.Contains(t, p.fails("import", "pgmesh_virtual_service.reviews", "reviews"), "Write NAMESPACE/NAME")
+	p.tofu("import", "pgmesh_virtual_service.reviews", "default/reviews")
+	require.Contains(t, p.apply(), "1 changed")
+	p.rests()
+}
+
+// Each kind, with all that tests of kinds have, is imported with a configuration that plans nothing.
+func TestEveryKind(t *testing.T) {
+	t.Parallel()
+	p := start(t, "")
+	text, err := os.ReadFile("../../kinds/testdata/every-kind.yaml")
+	require.NoError(t, err)
+	p.mesh.Apply(string(text))
+	imports, n := importsOf(t, string(text))
+	p.write(header + imports)
+	p.tofu("plan", "-input=false", "-generate-config-out", filepath.Join(p.dir, "generated.tf"))
+	require.Contains(t, p.apply(), "0 added, 0 changed, 0 destroyed")
+	p.rests()
+	require.Greater(t, n, 29)
+	require.NotEmpty(t, p.mesh.OK("get", "all", "-A", "-o", "name"))
+	p.tofu("destroy", "-auto-approve")
+	require.Empty(t, p.mesh.OK("get", "all", "-A", "-o", "name"))
+}
+
+// A machine's user data has a token, which stays the same when it has been used, and goes when the
+// resource goes.
+func TestJoinTokens(t *testing.T) {
+	t.Parallel()
+	p := start(t, page(t)[3])
+	p.mesh.GiveMembers()
+	userData, err := os.ReadFile("../cloud-init/machine.yaml")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "machine.yaml"), userData, 0o600))
+	secret := regexp.MustCompile(jointoken.Prefix + `[\w-]{20,}`)
+	require.NotRegexp(t, secret, p.apply())
+	given := p.evaluated("local.user_data")
+	require.NotContains(t, given, "PUT-THE-TOKEN-HERE")
+	token, err := jointoken.Parse(secret.FindString(given))
+	require.NoError(t, err)
+	p.rests()
+
+	name := strings.TrimSpace(p.mesh.OK("token", "list", "-o", "name"))
+	p.mesh.OK("token", "revoke", name)
+	p.apply()
+	other, err := jointoken.Parse(secret.FindString(p.evaluated("local.user_data")))
+	require.NoError(t, err)
+	require.NotEqual(t, token.Hash(), other.Hash(), "what was taken back is made anew")
+	p.tofu("destroy", "-auto-approve")
+	require.NotContains(t, p.mesh.OK("token", "list"), " valid ")
+}
+
+// What a caller may not do is said by the plan.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	p := start(t, "")
+	token := strings.TrimSpace(p.mesh.OK("token", "create", "terraform", "--scope", "write:shop"))
+	p.write(strings.Replace(header, "provider \"pgmesh\" {}", "provider \"pgmesh\" {\n token = \""+token+"\"\n}", 1) + reviews)
+	refused := p.fails("plan")
+	require.Contains(t, refused, "default")
+	require.NotContains(t, refused, token)
+	p.write(strings.Replace(header, "provider \"pgmesh\" {}", "provider \"pgmesh\" {\n token = \""+token+"\"\n}", 1) +
+		strings.Replace(reviews, `name = "reviews"`, "name = \"reviews\"\nnamespace = \"shop\"", 1))
+	p.apply()
+	p.rests()
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	p := start(t, "")
+	with := func(provider string) {
+		p.write(strings.Replace(header, "provider \"pgmesh\" {}", "provider \"pgmesh\" {\n"+provider+"\n}", 1) + reviews)
+	}
+	with(`server = "127.0.0.1:1"`)
+	require.Contains(t, p.fails("plan"), "cannot reach the server at 127.0.0.1:1")
+	with("tls_ca = \"none.pem\"\ninsecure = false")
+	require.Contains(t, p.fails("plan"), "none.pem")
+	with(`context = "prod"`)
+	require.Contains(t, p.fails("plan"), `there is no context "prod"`)
+	with("timeout = \"soon\"")
+	require.Contains(t, p.fails("plan"), `timeout: `)
+	with("message = \"by the pipeline\"")
+	p.apply()
+	history := p.mesh.OK("history", "-o", "json")
+	require.Contains(t, history, "by the pipeline")
+	require.Contains(t, history, "terraform-provider-pgmesh/")
+}
+
+// importsOf has a block of import for each document.
+func importsOf(t *testing.T, documents string) (blocks string, n int) {
+	t.Helper()
+	var b strings.Builder
+	for document := range strings.SplitSeq(documents, "\n---\n") {
+		all, err := kinds.Parse("", []byte(document))
+		require.NoError(t, err)
+		for _, d := range all {
+			n++
+			fmt.Fprintf(&b, "import {\n to = %s.r%d\n id = %q\n}\n", spec.ResourceType(d.Resource.Kind), n, d.Resource.Key().FullName())
+		}
+	}
+	return b.String(), n
+}
