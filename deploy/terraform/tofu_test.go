@@ -127,6 +127,17 @@ func TestSpellings(t *testing.T) {
 	require.Contains(t, p.apply(), "1 changed")
 }
 
+// A change that would lead nowhere is told of, where it was written.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	p := start(t, reviews)
+	p.apply()
+	p.write(header + strings.Replace(reviews, `host = "v1"`, "host = \"reviews.example\"\nsubset = \"v9\"", 1))
+	plan := unframed(p.tofu("plan"))
+	require.Contains(t, plan, "Warning: The mesh would have a problem, unless the plan mends it elsewhere")
+	require.Contains(t, plan, `subset = "v9" VirtualService default/reviews: spec.http[0].route[0].destination.subset: no DestinationRule declares subset "v9"`)
+}
+
 // What is there already is not taken over without a word.
 func TestWhatExists(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -109,7 +110,11 @@ func (k *kind) tryOut(ctx context.Context, r *mesh.Resource, warn bool, resp *re
 		return
 	}
 	for _, problem := range change.Warnings.Problems {
-		resp.Diagnostics.AddWarning("The mesh would have a problem, unless the plan mends it elsewhere", problem.String())
+		place := path.Empty()
+		if problem.Kind == k.Name && problem.Space == r.Key.Namespace && problem.Name == r.Key.Name {
+			place = k.place(problem.Path)
+		}
+		resp.Diagnostics.AddAttributeWarning(place, "The mesh would have a problem, unless the plan mends it elsewhere", problem.String())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-framework/types/basetypes"
 
 	"github.com/pgmesh/pgmesh/kinds/jsonschema"
 	table "github.com/pgmesh/pgmesh/kinds/schema"
@@ -15,7 +16,28 @@ import (
 // Block describes a message.
 func Block(t *table.Type, description string) schema.SingleNestedBlock {
 	arguments, blocks := members(t, optional)
-	return schema.SingleNestedBlock{Description: description, Attributes: arguments, Blocks: blocks}
+	return one(schema.SingleNestedBlock{Description: description, Attributes: arguments, Blocks: blocks})
+}
+
+// one and each note the type of a block, which the framework makes anew from all that is in the block
+// whenever it asks: for each value of each resource.
+func one(b schema.SingleNestedBlock) schema.SingleNestedBlock {
+	b.CustomType = typeOf(b.Type())
+	return b
+}
+
+func each(arguments map[string]schema.Attribute, blocks map[string]schema.Block) schema.NestedBlockObject {
+	object := schema.NestedBlockObject{Attributes: arguments, Blocks: blocks}
+	object.CustomType = typeOf(object.Type())
+	return object
+}
+
+func typeOf(t attr.Type) basetypes.ObjectTypable {
+	object, is := t.(basetypes.ObjectTypable)
+	if !is {
+		panic(fmt.Sprintf("a block is %T, and not an object", t))
+	}
+	return object
 }
 
 // presence says whether a message is there whenever its arguments are asked for. Terraform asks for
@@ -49,12 +71,14 @@ func block(f *table.Field, text string) schema.Block {
 	arguments, blocks := members(message(f), is)
 	switch {
 	case f.Repeated:
-		return schema.ListNestedBlock{Description: text, NestedObject: schema.NestedBlockObject{Attributes: arguments, Blocks: blocks}}
+		object := each(arguments, blocks)
+		return schema.ListNestedBlock{Description: text, NestedObject: object, CustomType: types.ListType{ElemType: object.Type()}}
 	case f.Map:
 		arguments[Key] = schema.StringAttribute{Required: true, Description: "The name of this one among the others."}
-		return schema.SetNestedBlock{Description: text, NestedObject: schema.NestedBlockObject{Attributes: arguments, Blocks: blocks}}
+		object := each(arguments, blocks)
+		return schema.SetNestedBlock{Description: text, NestedObject: object, CustomType: types.SetType{ElemType: object.Type()}}
 	}
-	return schema.SingleNestedBlock{Description: text, Attributes: arguments, Blocks: blocks}
+	return one(schema.SingleNestedBlock{Description: text, Attributes: arguments, Blocks: blocks})
 }
 
 func argument(f *table.Field, text string, required bool) schema.Attribute {
