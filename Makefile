@@ -185,7 +185,8 @@ release-check: nfpm ## Make a release of the commit twice, in two places and wit
 
 .PHONY: test-release
 test-release: export COSIGN=$(CURDIR)/.tools/bin/cosign
-test-release: nfpm machine envoy cosign ## Install a release on new machines, upgrade and go back, run its images and its demo (as root; minutes)
+test-release: export TOFU=$(CURDIR)/.tools/bin/tofu
+test-release: nfpm machine envoy cosign opentofu ## Install a release on new machines, upgrade and go back, run its images and its demo (as root; minutes)
 	go -C deploy/release test -count=1 -timeout 30m ./...
 
 .PHONY: man completions

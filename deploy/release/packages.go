@@ -21,7 +21,11 @@ func (r *release) compile(ctx context.Context) error {
 	if r.has(partPackages) {
 		formats, packaged = "deb rpm", append(slices.Clip(packaged), "envoy")
 	}
-	cmd.Env = append(os.Environ(), "VERSION="+r.version, "ARCHES="+strings.Join(r.arches, " "), "FORMATS="+formats,
+	var provided []string
+	if r.has(partProvider) {
+		provided = r.platforms()
+	}
+	cmd.Env = append(os.Environ(), "PROVIDER="+strings.Join(provided, " "), "VERSION="+r.version, "ARCHES="+strings.Join(r.arches, " "), "FORMATS="+formats,
 		"PROGRAMS="+strings.Join(packaged, " "), "ALSO=deploy/demo deploy/containers/ready",
 		"DIST="+filepath.Join(r.work, "dist"), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.at.Unix()),
 		"PATH="+filepath.Join(r.root, ".tools", "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))

@@ -70,6 +70,9 @@ func (r *release) listComponents(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := r.listComponentsOfProvider(arch); err != nil {
+			return err
+		}
 		envoy, err := r.envoyComponent(ctx, arch)
 		if err != nil {
 			return err
@@ -79,6 +82,19 @@ func (r *release) listComponents(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// listComponentsOfProvider does so for the provider, which is compiled from the same for each system.
+func (r *release) listComponentsOfProvider(arch string) error {
+	if !r.has(partProvider) {
+		return nil
+	}
+	const program = "terraform-provider-" + provider
+	list, err := attest.ComponentsOf(r.providerBinary("linux_"+arch), program, r.version, r.at)
+	if err != nil {
+		return fmt.Errorf("read what %s was compiled from: %w", program, err)
+	}
+	return writeList(r.made("sbom", program+"_"+arch+".cdx.json"), list)
 }
 
 func writeList(name string, list *cyclonedx.BOM) error {

@@ -65,7 +65,7 @@ func sumOf(file string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// publish puts the release into the site, and then tells apt and dnf of it.
+// publish puts the release into the site, and then tells apt, dnf and Terraform of it.
 func (r *release) publish(context.Context) error {
 	key, err := r.signer.Public()
 	if err != nil {
@@ -85,7 +85,10 @@ func (r *release) publish(context.Context) error {
 	if err := os.Rename(r.made(), r.folder()); err != nil {
 		return err
 	}
-	return r.publishPackages()
+	if err := r.publishPackages(); err != nil {
+		return err
+	}
+	return r.publishProvider()
 }
 
 // sources is how apt is told of the repository: a file of /etc/apt/sources.list.d, with the key in it.

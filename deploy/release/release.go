@@ -29,9 +29,10 @@ const (
 	partPackages = "packages"
 	partPrograms = "programs"
 	partImages   = "images"
+	partProvider = "provider"
 )
 
-var allParts = []string{partPackages, partPrograms, partImages}
+var allParts = []string{partPackages, partPrograms, partImages, partProvider}
 
 // programs are those of a mesh.
 var programs = []string{"mcp-server", "mcp-client", "discovery", "mesh-agent"}
@@ -59,6 +60,7 @@ func (r *release) make(ctx context.Context) (err error) {
 		{"gather the packages", partPackages, r.gather},
 		{"pack the programs", partPrograms, r.packPrograms},
 		{"make the images", partImages, r.makeImages},
+		{"pack the provider for Terraform", partProvider, r.packProvider},
 		{"list what the programs are made of", "", r.listComponents},
 		{"say where the release comes from", "", r.attest},
 		{"sum up", "", r.sumUp},

@@ -53,7 +53,7 @@ func listOf(program, version string, at time.Time) *cyclonedx.BOM {
 }
 
 func componentOf(module *debug.Module) cyclonedx.Component {
-	if module.Replace != nil {
+	if module.Replace != nil && !strings.HasPrefix(module.Replace.Path, ".") { // what is in a folder of the same commit keeps its name
 		module = module.Replace
 	}
 	at := "pkg:golang/" + module.Path + "@" + module.Version
