@@ -67,7 +67,8 @@ func (r *release) readCommit(ctx context.Context) error {
 	if r.commit, err = ask(ctx, r.root, "git", "rev-parse", "HEAD"); err != nil {
 		return err
 	}
-	changed, err := ask(ctx, r.root, "git", "status", "--porcelain", "--untracked-files=no")
+	// Go counts files that git does not know, and so do we: they may be part of a program.
+	changed, err := ask(ctx, r.root, "git", "status", "--porcelain")
 	if err != nil {
 		return err
 	}

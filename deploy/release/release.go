@@ -19,6 +19,7 @@ type release struct {
 	root     string // of the repository
 	commit   string
 	modified bool // files differ from the commit
+	unmarked bool // programs do not say of which commit they are
 	at       time.Time
 	signer   *signing.Key
 	work     string // folder for what is made on the way
@@ -57,6 +58,7 @@ func (r *release) make(ctx context.Context) (err error) {
 		do   func(context.Context) error
 	}{
 		{"compile the programs and package them", "", r.compile},
+		{"look for the commit in the programs", "", r.markedByCommit},
 		{"gather the packages", partPackages, r.gather},
 		{"pack the programs", partPrograms, r.packPrograms},
 		{"make the images", partImages, r.makeImages},
@@ -92,6 +94,9 @@ func (r *release) tell() {
 	fmt.Fprintf(r.out, "\npgmesh %s of commit %s is in %s, signed by %s\n", r.version, r.commit, r.folder(), r.signer.Fingerprint())
 	if r.modified {
 		fmt.Fprintf(r.out, "NOT FOR PUBLICATION: files differ from the commit\n")
+	}
+	if r.unmarked {
+		fmt.Fprintf(r.out, "NOT FOR PUBLICATION: the programs do not say that they are of that commit. Make releases in a clone: in a worktree of git, Go records none\n")
 	}
 	if r.options.key == "" {
 		fmt.Fprintf(r.out, "NOT FOR PUBLICATION: the key was made for trying, and lies in %s for everybody who may read there. Sign by yours with RELEASE_KEY=file\n", r.throwaway())
