@@ -132,7 +132,7 @@ func TestProblems(t *testing.T) {
 	t.Parallel()
 	p := start(t, reviews)
 	p.apply()
-	p.write(header + strings.Replace(reviews, `host = "v1"`, "host = \"reviews.example\"\nsubset = \"v9\"", 1))
+	p.write(header + strings.Replace(reviews, `{ host = "v1" }`, "{\n host = \"v1\"\n subset = \"v9\"\n}", 1))
 	plan := unframed(p.tofu("plan"))
 	require.Contains(t, plan, "Warning: The mesh would have a problem, unless the plan mends it elsewhere")
 	require.Contains(t, plan, `subset = "v9" VirtualService default/reviews: spec.http[0].route[0].destination.subset: no DestinationRule declares subset "v9"`)

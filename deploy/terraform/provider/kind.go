@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/pgmesh/pgmesh/deploy/terraform/mesh"
@@ -82,36 +84,36 @@ const revision = "revision"
 
 // Create implements resource.Resource.
 func (k *kind) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	r, wrong := k.wanted(req.Plan.Raw)
-	if wrong.tell(&resp.Diagnostics) {
-		return
-	}
-	changed, err := k.apply(ctx, r)
-	if err != nil {
-		k.refused(r.Key, err).tell(&resp.Diagnostics)
-		return
-	}
-	resp.State.Raw = req.Plan.Raw
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, revision, written(changed))...)
+	k.change(ctx, req.Plan, 0, &resp.State, resp.Private, &resp.Diagnostics)
 }
 
 // Update implements resource.Resource. It refuses to overwrite what somebody has changed since the
 // plan was made.
 func (k *kind) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	r, wrong := k.wanted(req.Plan.Raw)
-	if wrong.tell(&resp.Diagnostics) {
-		return
-	}
 	seen, diagnostics := req.Private.GetKey(ctx, revision)
 	resp.Diagnostics.Append(diagnostics...)
-	r.Revision = read(seen)
-	changed, err := k.apply(ctx, r)
-	if err != nil {
-		k.refused(r.Key, err).tell(&resp.Diagnostics)
+	k.change(ctx, req.Plan, read(seen), &resp.State, resp.Private, &resp.Diagnostics)
+}
+
+// private is the private state.
+type private interface {
+	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
+}
+
+// change makes the resource what the plan says, if it is still at a revision.
+func (k *kind) change(ctx context.Context, plan tfsdk.Plan, at int64, state *tfsdk.State, notes private, to *diag.Diagnostics) {
+	r, wrong := k.wanted(plan.Raw)
+	if wrong.tell(to) {
 		return
 	}
-	resp.State.Raw = req.Plan.Raw
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, revision, written(changed))...)
+	r.Revision = at
+	changed, err := k.apply(ctx, r)
+	if err != nil {
+		k.refused(r.Key, err).tell(to)
+		return
+	}
+	state.Raw = plan.Raw
+	to.Append(notes.SetKey(ctx, revision, written(changed))...)
 }
 
 // apply changes the mesh, and returns the revision that the resource is at. A resource that is

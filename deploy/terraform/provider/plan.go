@@ -74,28 +74,25 @@ func (k *kind) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, r
 		return // what is wrong was said, and what is not known is checked by the server in the end
 	}
 	r := k.resource(plan)
-	replaced := req.State.Raw.IsNull()
-	if !replaced {
-		state, err := k.document.read(req.State.Raw)
-		if err != nil {
+	state, err := k.document.read(req.State.Raw)
+	if err != nil {
+		return
+	}
+	changes := state.Tree != nil && k.key(state) == r.Key // it is neither new nor put in the place of another
+	if changes {
+		kept := spec.Keep(k.document.whole, state.Tree, plan.Tree)
+		if resp.Plan.Raw, err = spec.Value(k.document.whole, kept, req.Plan.Schema.Type().TerraformType(ctx)); err != nil {
+			resp.Diagnostics.AddError("The plan cannot be written", err.Error())
 			return
 		}
-		replaced = k.key(state) != r.Key
-		if !replaced {
-			plan.Tree = spec.Keep(k.document.whole, state.Tree, plan.Tree)
-			if resp.Plan.Raw, err = spec.Value(k.document.whole, plan.Tree, req.Plan.Schema.Type().TerraformType(ctx)); err != nil {
-				resp.Diagnostics.AddError("The plan cannot be written", err.Error())
-				return
-			}
-			if resp.Plan.Raw.Equal(req.State.Raw) {
-				return
-			}
-			seen, diagnostics := req.Private.GetKey(ctx, revision)
-			resp.Diagnostics.Append(diagnostics...)
-			r.Revision = read(seen)
+		if resp.Plan.Raw.Equal(req.State.Raw) {
+			return
 		}
+		seen, diagnostics := req.Private.GetKey(ctx, revision)
+		resp.Diagnostics.Append(diagnostics...)
+		r.Revision = read(seen)
 	}
-	k.tryOut(ctx, r, !replaced, resp)
+	k.tryOut(ctx, r, changes, resp)
 }
 
 // tryOut has the server check a change without making it. Of a new resource it says no warnings: what
