@@ -65,6 +65,16 @@ func TestSilentServerTimesOut(t *testing.T) {
 	}
 }
 
+// gRPC gives up on such a server before we do, in words that made us advise another flag.
+func TestHungServerIsNamed(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	r := clitest.Run(t.Context(), "", nil, "get", "vs", "--insecure", "--server", l.Addr().String(), "--timeout", "1m")
+	require.Equal(t, clitest.Result{Code: 4, Err: "error: the server at " + l.Addr().String() + " takes connections and says nothing. It may hang: ask its /readyz, and see its log\n"}, r)
+}
+
 func TestPlaintextMustBeExplicit(t *testing.T) {
 	t.Parallel()
 	plaintext := clitest.ServeGRPC(t, func(*grpc.Server) {})

@@ -88,7 +88,7 @@ func (p program) compareSides(cmd *cobra.Command, args []string, c compareOption
 	sides := make([]side, 2)
 	for i := range sides {
 		if i == len(args) {
-			read, err := p.Read(cmd.Context(), ks)
+			read, err := p.ReadWhole(cmd.Context(), ks)
 			if err != nil {
 				return err
 			}
@@ -117,7 +117,7 @@ func (p program) side(cmd *cobra.Command, word string, ks []*kinds.Kind) (side, 
 	if err != nil {
 		return side{}, err
 	}
-	read, err := other.Read(cmd.Context(), ks)
+	read, err := other.ReadWhole(cmd.Context(), ks)
 	return side{read, word, true}, err
 }
 

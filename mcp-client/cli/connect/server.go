@@ -85,6 +85,9 @@ func (s *Server) Explain(err error) error {
 	case codes.DeadlineExceeded:
 		return s.Silent()
 	case codes.Unavailable:
+		if strings.Contains(st.Message(), "server preface") && strings.Contains(st.Message(), "closed network connection") {
+			return &failure.Unreachable{Text: fmt.Sprintf("the server at %s takes connections and says nothing. It may hang: ask its /readyz, and see its log", s.Address)}
+		}
 		if len(st.Details()) > 0 { // the server itself says what is unavailable
 			return &failure.Unreachable{Text: st.Message()}
 		}

@@ -99,9 +99,6 @@ func (p program) whoAmI(ctx context.Context) error {
 // errNo ends a command that has printed no.
 var errNo = errors.New("the scopes of this caller do not allow it: see mcp-client whoami")
 
-// everywhere is a namespace that only scopes for all namespaces allow: none can be called so.
-const everywhere = "*"
-
 func (p program) canI(ctx context.Context, verb caller.Verb, kind *kinds.Kind) error {
 	who, err := p.askWho(ctx)
 	if err != nil {
@@ -114,7 +111,7 @@ func (p program) canI(ctx context.Context, verb caller.Verb, kind *kinds.Kind) e
 	namespace := p.Namespace.Name
 	switch {
 	case p.Namespace.All:
-		namespace = everywhere
+		namespace = session.Everywhere
 	case !kind.Namespaced:
 		namespace = ""
 	}

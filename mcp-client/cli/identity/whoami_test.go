@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,6 +40,17 @@ func TestWhoAmIAndWhatMayIDo(t *testing.T) {
 		require.Equal(t, c.says == "no", r.Code == 1, c.args)
 	}
 	require.Equal(t, 2, as("auth", "can-i", "fly", "vs").Code)
+
+	// What somebody may not read looks as if there were nothing, unless one is told.
+	m.Apply(clitest.VirtualService("prod", "reviews", "v1"))
+	for _, args := range [][]string{{"get", "vs", "-n", "prod"}, {"get", "vs", "-A"}, {"export", "--kind", "vs"}, {"services", "-A"}, {"namespaces"}, {"snapshot", "save", filepath.Join(t.TempDir(), "saved")}} {
+		require.Contains(t, as(args...).Err, "warning: you may not read everything", args)
+	}
+	require.Contains(t, as("get", "vs", "-n", "prod").Err, "in the namespace prod, and what you may not read is left out here (you may: write:shop, read:bank:VirtualService)")
+	require.NotContains(t, as("get", "vs", "-n", "shop").Err, "warning")
+	require.NotContains(t, as("get", "vs", "-n", "bank").Err, "warning")
+	require.Contains(t, as("get", "dr", "-n", "bank").Err, "warning")
+	require.NotContains(t, m.Run("get", "vs", "-A").Err, "warning", "nothing is kept from this caller")
 	require.Equal(t, 2, as("auth", "can-i", "get", "nothing").Code)
 	require.Equal(t, 2, as("auth", "may-i").Code)
 }

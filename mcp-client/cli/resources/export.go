@@ -42,9 +42,12 @@ What is written can be imported, and is then the same to the letter.`,
 				return err
 			}
 			req := &adminv1.ExportRequest{Kinds: refs, Revision: revision}
+			namespace := session.Everywhere
 			if p.Namespace.Chosen && !p.Namespace.All {
-				req.Namespaces = []string{p.Namespace.Name}
+				namespace = p.Namespace.Name
+				req.Namespaces = []string{namespace}
 			}
+			p.WarnOfRights(cmd.Context(), namespace, kinds.All())
 			if len(args) == 0 {
 				return p.export(cmd.Context(), req, stream{terminal.Exactly(p.Out)})
 			}

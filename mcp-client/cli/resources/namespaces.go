@@ -27,7 +27,7 @@ to be made.`,
 }
 
 func (p program) namespaces(ctx context.Context) error {
-	read, err := p.Read(ctx, kinds.All())
+	read, err := p.ReadWhole(ctx, kinds.All())
 	if err != nil {
 		return err
 	}

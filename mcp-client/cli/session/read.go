@@ -9,8 +9,18 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// Read reads the current resources of some kinds, and shows progress to the user.
+// Read reads the current resources of some kinds, of which the command wants those of its namespace.
 func (s *Session) Read(ctx context.Context, ks []*kinds.Kind) (*connect.State, error) {
+	return s.read(ctx, s.namespace(), ks)
+}
+
+// ReadWhole reads the current resources of some kinds for a command that wants them all.
+func (s *Session) ReadWhole(ctx context.Context, ks []*kinds.Kind) (*connect.State, error) {
+	return s.read(ctx, Everywhere, ks)
+}
+
+// read shows progress to the user, and tells what is left out.
+func (s *Session) read(ctx context.Context, namespace string, ks []*kinds.Kind) (*connect.State, error) {
 	notice := s.Notice("reading from " + s.Server.Address)
 	defer notice.End()
 	var from mcp.Status
@@ -21,6 +31,10 @@ func (s *Session) Read(ctx context.Context, ks []*kinds.Kind) (*connect.State, e
 	if err == nil && from.Server == discoveryName {
 		notice.End()
 		fmt.Fprintf(s.Err, "warning: what listens at %s is a discovery, which has no resources to read: name mcp-server, which listens on 15020 unless it was told otherwise\n", s.Server.Address)
+	}
+	if err == nil {
+		notice.End()
+		s.WarnOfRights(ctx, namespace, ks)
 	}
 	return read, err
 }

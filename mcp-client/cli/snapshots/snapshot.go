@@ -62,7 +62,7 @@ func (p program) saveSnapshot(ctx context.Context, path string, only arguments.S
 	if err != nil {
 		return err
 	}
-	read, err := p.Read(ctx, ks)
+	read, err := p.ReadWhole(ctx, ks)
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (p program) pruneOf(ctx context.Context, s *connect.State, ks []*kinds.Kind
 	if len(prune.GetNamespaces()) > 0 {
 		return prune, nil
 	}
-	live, err := p.Read(ctx, ks)
+	live, err := p.ReadWhole(ctx, ks)
 	if err != nil {
 		return nil, err
 	}
