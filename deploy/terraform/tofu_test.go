@@ -59,7 +59,9 @@ func TestThePage(t *testing.T) {
 
 	p.write(strings.Replace(begin, `server = "mesh.example:15020"`, "", 1) + waits)
 	p.apply()
-	require.Contains(t, unframed(p.tofu("state", "show", "data.pgmesh_rollout.done")), "connected = 0")
+	waited := unframed(p.tofu("state", "show", "data.pgmesh_rollout.done"))
+	require.Contains(t, waited, "connected = 0")
+	require.Contains(t, waited, "complete = true")
 	p.rests()
 }
 
@@ -138,6 +140,34 @@ func TestProblems(t *testing.T) {
 	require.Contains(t, plan, `subset = "v9" VirtualService default/reviews: spec.http[0].route[0].destination.subset: no DestinationRule declares subset "v9"`)
 }
 
+// What is new and leads nowhere is told when it is made, and what others still refer to before it goes.
+func TestProblemsOfNewAndOld(t *testing.T) {
+	t.Parallel()
+	rule := "resource \"pgmesh_destination_rule\" \"v1\" {\n name = \"v1\"\n spec {\n host = \"v1\"\n subsets { name = \"v9\" }\n }\n}\n"
+	route := strings.Replace(reviews, `{ host = "v1" }`, "{\n host = \"v1\"\n subset = \"v9\"\n}", 1)
+	p := start(t, route)
+	require.Contains(t, unframed(p.apply()), `Warning: The mesh has a problem, unless something of this apply mends it with pgmesh_virtual_service.reviews`)
+	p.write(header + rule + route)
+	p.apply()
+	p.write(header + route)
+	require.Contains(t, unframed(p.tofu("plan")), `Warning: The mesh would have a problem without this DestinationRule, unless the plan mends it elsewhere`)
+}
+
+// No block says as much as an empty one.
+func TestWithoutASpec(t *testing.T) {
+	t.Parallel()
+	const nobody = "resource \"pgmesh_authorization_policy\" \"nobody\" {\n name = \"nobody\"\n}\n"
+	p := start(t, nobody)
+	p.apply()
+	p.rests()
+	p.write(header + strings.Replace(nobody, `name = "nobody"`, "name = \"nobody\"\n spec {}", 1))
+	p.apply()
+	p.rests()
+	p.write(header + nobody)
+	p.apply()
+	p.rests()
+}
+
 // What is there already is not taken over without a word.
 func TestWhatExists(t *testing.T) {
 	t.Parallel()
@@ -145,6 +175,7 @@ func TestWhatExists(t *testing.T) {
 	p.mesh.Apply("apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: reviews}\nspec: {hosts: [theirs.example], http: [{route: [{destination: {host: a}}]}]}\n")
 	refused := p.fails("plan", "-input=false")
 	require.Contains(t, refused, "already exists, since revision 1")
+	require.NotContains(t, refused, "Plan again")
 	require.Contains(t, refused, "terraform import pgmesh_virtual_service.NAME default/reviews")
 	require.Contains(t, p.fails("import", "pgmesh_virtual_service.reviews", "reviews"), "Write NAMESPACE/NAME")
 	p.tofu("import", "pgmesh_virtual_service.reviews", "default/reviews")

@@ -118,11 +118,14 @@ func (r *Resource) MarshalJSON() ([]byte, error) {
 }
 
 // Delete removes a resource, if there is one.
-func (m *Mesh) Delete(ctx context.Context, key kinds.Key) error {
-	_, err := call(ctx, m, m.admin.Delete, &adminv1.DeleteRequest{
-		Resources: []*adminv1.ResourceRef{connect.RefOf(key)}, AllowMissing: true, Message: m.Message, Author: change.Author(),
+func (m *Mesh) Delete(ctx context.Context, key kinds.Key, dryRun bool) (*Change, error) {
+	answer, err := call(ctx, m, m.admin.Delete, &adminv1.DeleteRequest{
+		Resources: []*adminv1.ResourceRef{connect.RefOf(key)}, AllowMissing: true, Message: m.Message, Author: change.Author(), DryRun: dryRun,
 	})
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return &Change{answer.GetRevision(), problems.WarningsOf(answer)}, nil
 }
 
 // Problems lists what is wrong between resources; of all namespaces if none is named.

@@ -45,6 +45,9 @@ func (d document) stored(r *mesh.Resource, before *spec.Reading, as tftypes.Type
 		return tftypes.Value{}, fmt.Errorf("%s has %s: %s. This provider may be older than the mesh: take a newer one", r.Key, problems[0].Path, problems[0].Reason)
 	}
 	tree := map[string]any{"name": r.Key.Name, "spec": normal}
+	if members, is := normal.(map[string]any); is && len(members) == 0 && before != nil && before.Tree["spec"] == nil {
+		delete(tree, "spec") // no block says as much as an empty one
+	}
 	if r.Key.Namespace != "" {
 		tree["namespace"] = r.Key.Namespace
 	}

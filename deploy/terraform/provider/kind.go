@@ -107,29 +107,23 @@ func (k *kind) change(ctx context.Context, plan tfsdk.Plan, at int64, state *tfs
 		return
 	}
 	r.Revision = at
-	changed, err := k.apply(ctx, r)
-	if err != nil {
-		k.refused(r.Key, err).tell(to)
-		return
-	}
-	state.Raw = plan.Raw
-	to.Append(notes.SetKey(ctx, revision, written(changed))...)
-}
-
-// apply changes the mesh, and returns the revision that the resource is at. A resource that is
-// already as it is to be keeps its revision.
-func (k *kind) apply(ctx context.Context, r *mesh.Resource) (int64, error) {
 	if k.mesh == nil {
-		return 0, errNoMesh
+		to.AddError(fmt.Sprintf("The %s is not changed", k.Name), errNoMesh.Error())
+		return
 	}
 	changed, err := k.mesh.Apply(ctx, r, false)
 	if err != nil {
-		return 0, err
+		k.refused(r, err).tell(to)
+		return
 	}
-	if changed.Revision == 0 {
-		return r.Revision, nil
+	state.Raw = plan.Raw
+	if changed.Revision > 0 {
+		at = changed.Revision // a resource that is already as it is to be keeps its own
 	}
-	return changed.Revision, nil
+	to.Append(notes.SetKey(ctx, revision, written(at))...)
+	if r.Revision == 0 {
+		k.warn(r.Key, "The mesh has a problem, unless something of this apply mends it", changed.Warnings.Problems, to)
+	}
 }
 
 var errNoMesh = errors.New("the settings of the provider are not known")
@@ -153,7 +147,7 @@ func (k *kind) Read(ctx context.Context, req resource.ReadRequest, resp *resourc
 		resp.State.Raw, err = k.document.stored(stored, before, resp.State.Schema.Type().TerraformType(ctx))
 	}
 	if err != nil {
-		k.refused(k.key(before), err).tell(&resp.Diagnostics)
+		k.refused(k.resource(before), err).tell(&resp.Diagnostics)
 		return
 	}
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, revision, written(stored.Revision))...)
@@ -167,7 +161,7 @@ func (k *kind) Delete(ctx context.Context, req resource.DeleteRequest, resp *res
 	case k.mesh == nil:
 		err = errNoMesh
 	default:
-		err = k.mesh.Delete(ctx, k.key(before))
+		_, err = k.mesh.Delete(ctx, k.key(before), false)
 	}
 	if err != nil {
 		resp.Diagnostics.AddError(fmt.Sprintf("The %s is not deleted", k.Name), inTerraform(err))

@@ -3,9 +3,11 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -15,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/schema"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/problems"
 )
 
 // ValidateConfig implements resource.ResourceWithValidateConfig. It needs no server.
@@ -66,7 +69,11 @@ func (k *kind) knownProblems(reading *spec.Reading, r *mesh.Resource) []schema.P
 // ModifyPlan implements resource.ResourceWithModifyPlan. It has the server check the change, and
 // plans none where two spellings mean the same.
 func (k *kind) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	if req.Plan.Raw.IsNull() || k.mesh == nil {
+	if k.mesh == nil {
+		return
+	}
+	if req.Plan.Raw.IsNull() {
+		k.tryDeletion(ctx, req.State.Raw, &resp.Diagnostics)
 		return
 	}
 	plan, err := k.document.read(req.Plan.Raw)
@@ -96,28 +103,46 @@ func (k *kind) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, r
 }
 
 // tryOut has the server check a change without making it. Of a new resource it says no warnings: what
-// it refers to may be made by the same plan.
+// it refers to may be made by the same plan, and [kind.Create] tells.
 func (k *kind) tryOut(ctx context.Context, r *mesh.Resource, warn bool, resp *resource.ModifyPlanResponse) {
 	change, err := k.mesh.Apply(ctx, r, true)
 	if err != nil {
-		k.refused(r.Key, err).tell(&resp.Diagnostics)
+		k.refused(r, err).tell(&resp.Diagnostics)
 		return
 	}
-	if !warn {
+	if warn {
+		k.warn(r.Key, "The mesh would have a problem, unless the plan mends it elsewhere", change.Warnings.Problems, &resp.Diagnostics)
+	}
+}
+
+// tryDeletion tells what would lead nowhere without a resource.
+func (k *kind) tryDeletion(ctx context.Context, state tftypes.Value, to *diag.Diagnostics) {
+	before, err := k.document.read(state)
+	if err != nil {
 		return
 	}
-	for _, problem := range change.Warnings.Problems {
+	change, err := k.mesh.Delete(ctx, k.key(before), true)
+	if err != nil {
+		to.AddError(fmt.Sprintf("The %s cannot be deleted", k.Name), inTerraform(err))
+		return
+	}
+	k.warn(k.key(before), "The mesh would have a problem without this "+k.Name+", unless the plan mends it elsewhere", change.Warnings.Problems, to)
+}
+
+// warn tells of problems between resources, each where it was written if that is in this resource.
+func (k *kind) warn(of kinds.Key, title string, all []problems.Problem, to *diag.Diagnostics) {
+	for _, p := range all {
 		place := path.Empty()
-		if problem.Kind == k.Name && problem.Space == r.Key.Namespace && problem.Name == r.Key.Name {
-			place = k.place(problem.Path)
+		if p.Kind == k.Name && p.Space == of.Namespace && p.Name == of.Name {
+			place = k.place(p.Path)
 		}
-		resp.Diagnostics.AddAttributeWarning(place, "The mesh would have a problem, unless the plan mends it elsewhere", problem.String())
+		to.AddAttributeWarning(place, title, p.String())
 	}
 }
 
 // refused turns an error of the server into what is wrong.
-func (k *kind) refused(key kinds.Key, err error) refusal {
-	wrong := refusal{kind: k, key: key, err: err}
+func (k *kind) refused(r *mesh.Resource, err error) refusal {
+	wrong := refusal{kind: k, resource: r, err: err}
 	if refused, is := errors.AsType[*failure.Refused](err); is {
 		wrong.err = nil
 		for _, v := range refused.Violations {

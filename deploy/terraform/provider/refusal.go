@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
+	"github.com/pgmesh/pgmesh/deploy/terraform/mesh"
 	"github.com/pgmesh/pgmesh/deploy/terraform/spec"
-	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/schema"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 )
@@ -17,7 +17,7 @@ import (
 // refusal is why a resource cannot be what it is to be.
 type refusal struct {
 	kind     *kind
-	key      kinds.Key
+	resource *mesh.Resource // nil if it could not be read
 	problems []schema.Problem
 	err      error
 }
@@ -35,14 +35,16 @@ func (r refusal) tell(to *diag.Diagnostics) bool {
 	if _, conflict := errors.AsType[*failure.Conflict](r.err); conflict {
 		text += ".\n\n" + r.advice()
 	}
-	to.AddError(fmt.Sprintf("The %s is not changed", r.kind.Name), text)
+	to.AddError(fmt.Sprintf("The %s cannot be what it is to be", r.kind.Name), text)
 	return true
 }
 
 // advice says what to do if somebody was faster.
 func (r refusal) advice() string {
-	return fmt.Sprintf("Plan again, so that you see what changed. If the resource is not Terraform's yet, import it: "+
-		"terraform import %s.NAME %s", spec.ResourceType(r.kind.Kind), r.key.FullName())
+	if r.resource.Revision == 0 {
+		return fmt.Sprintf("It is there, and is not Terraform's yet. Import it: terraform import %s.NAME %s", spec.ResourceType(r.kind.Kind), r.resource.Key.FullName())
+	}
+	return "Plan again, so that you see what changed."
 }
 
 func said(p schema.Problem) string {

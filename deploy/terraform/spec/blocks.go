@@ -55,9 +55,9 @@ func members(t *table.Type, is presence) (arguments map[string]schema.Attribute,
 		f := &t.Fields[i]
 		text := jsonschema.Description(t.Name, f.Name)
 		if f.Type == table.Message {
-			blocks[Name(f.Name)] = block(f, text)
+			blocks[FieldName(f)] = block(f, text)
 		} else {
-			arguments[Name(f.Name)] = argument(f, text, f.Required && is == given)
+			arguments[FieldName(f)] = argument(f, text, f.Required && is == given)
 		}
 	}
 	return arguments, blocks

@@ -1,10 +1,13 @@
 package spec
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
 // Name writes a name as Terraform has it: jwksUri is jwks_uri, and HTTPRoute http_route.
@@ -21,6 +24,17 @@ func Name(name string) string {
 		b.WriteRune(unicode.ToLower(r))
 	}
 	return b.String()
+}
+
+// lower is a name that Terraform takes.
+var lower = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+
+// FieldName is what Terraform calls a field: its name in protobuf, if it has one.
+func FieldName(f *schema.Field) string {
+	if i := slices.IndexFunc(f.Aliases, lower.MatchString); i >= 0 {
+		return f.Aliases[i]
+	}
+	return Name(f.Name)
 }
 
 // ResourceType is what Terraform calls the resources of a kind. Two groups have a Gateway.

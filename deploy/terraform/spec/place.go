@@ -30,9 +30,9 @@ func Place(t *schema.Type, at string) path.Path {
 				return place
 			}
 			if begun {
-				place = place.AtName(Name(f.Name))
+				place = place.AtName(FieldName(f))
 			} else {
-				place, begun = path.Root(Name(f.Name)), true
+				place, begun = path.Root(FieldName(f)), true
 			}
 			if single(f) {
 				t, f = message(f), nil

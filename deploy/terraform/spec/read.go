@@ -40,7 +40,7 @@ func (r *Reading) object(t *schema.Type, path string, value tftypes.Value) (map[
 	tree := map[string]any{}
 	for i := range t.Fields {
 		f := &t.Fields[i]
-		member, err := r.field(f, schema.Member(path, f.Name), members[Name(f.Name)])
+		member, err := r.field(f, schema.Member(path, f.Name), members[FieldName(f)])
 		if err != nil {
 			return nil, err
 		}

@@ -131,7 +131,7 @@ func TestNames(t *testing.T) {
 	for _, typ := range schema.Types() {
 		taken := map[string]string{}
 		for _, f := range typ.Fields {
-			name := spec.Name(f.Name)
+			name := spec.FieldName(&f)
 			require.Regexp(t, argument, name)
 			require.NotEqual(t, "dynamic", name, "HCL has it for itself")
 			require.Empty(t, taken[name], "%s: %s and %s are one", typ.Name, f.Name, taken[name])
@@ -139,7 +139,7 @@ func TestNames(t *testing.T) {
 			fields++
 			if f.Map && f.Type == schema.Message {
 				for _, member := range schema.Types()[f.TypeRef].Fields {
-					require.NotEqual(t, spec.Key, spec.Name(member.Name))
+					require.NotEqual(t, spec.Key, spec.FieldName(&member))
 				}
 			}
 		}
@@ -151,6 +151,8 @@ func TestNames(t *testing.T) {
 	} {
 		require.Equal(t, want, spec.Name(name))
 	}
+	require.Equal(t, "consecutive_5xx_errors", spec.FieldName(&schema.Field{Name: "consecutive5xxErrors", Aliases: []string{"consecutive_5xx_errors"}}))
+	require.Equal(t, "mesh_mtls", spec.FieldName(&schema.Field{Name: "meshMTLS", Aliases: []string{"mesh_mTLS"}}))
 	types := map[string]bool{}
 	for _, k := range kinds.All() {
 		require.False(t, types[spec.ResourceType(k)], k)

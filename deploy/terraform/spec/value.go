@@ -28,11 +28,11 @@ func Value(t *schema.Type, tree map[string]any, as tftypes.Type) (tftypes.Value,
 	values := make(map[string]tftypes.Value, len(object.AttributeTypes))
 	for i := range t.Fields {
 		f := &t.Fields[i]
-		value, err := field(f, tree[f.Name], object.AttributeTypes[Name(f.Name)])
+		value, err := field(f, tree[f.Name], object.AttributeTypes[FieldName(f)])
 		if err != nil {
 			return value, fmt.Errorf("%s: %w", f.Name, err)
 		}
-		values[Name(f.Name)] = value
+		values[FieldName(f)] = value
 	}
 	if kind, keyed := object.AttributeTypes[Key]; keyed && !has(t, Key) {
 		values[Key] = tftypes.NewValue(kind, tree[Key])
