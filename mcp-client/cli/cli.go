@@ -74,7 +74,7 @@ one. Asking about the past and changing needs pgmesh's own mcp-server.
 	p.DeclareFlags(root.PersistentFlags())
 	p.CompleteFlags(root)
 	addCommands(root, p)
-	return arguments.Family(root)
+	return printVersionIfAsked(program{p}, arguments.Family(root))
 }
 
 // addCommands adds the commands, in groups by what they need.

@@ -50,8 +50,8 @@ func table() string {
 			if !unicode.IsUpper([]rune(here)[0]) {
 				here = "`mcp-client " + here + "`"
 			}
-			if p.Name == "kubectl" {
-				word = strings.Replace(word, "context ", "config ", 1) // they write both words of it after ours
+			if p.Name != "" {
+				word = strings.Replace(word, "context ", "config ", 1) // which is an alias of context
 			}
 			fmt.Fprintf(&b, "| `%s` | %s |\n", strings.TrimSpace(p.Name+" "+word), strings.ReplaceAll(here, "|", `\|`))
 		}
