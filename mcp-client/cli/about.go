@@ -85,12 +85,26 @@ func versionCommand(s *session.Session) *cobra.Command {
 		Example: `  mcp-client version
   mcp-client version -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if p.Output.IsTree() {
-				return p.PrintTree(version.OfBuild())
-			}
-			_, err := fmt.Fprintln(p.Out, "mcp-client", version.Of())
-			return err
-		},
+		RunE: func(*cobra.Command, []string) error { return p.printVersion() },
 	}
+}
+
+func (p program) printVersion() error {
+	if p.Output.IsTree() {
+		return p.PrintTree(version.OfBuild())
+	}
+	_, err := fmt.Fprintln(p.Out, "mcp-client", version.Of())
+	return err
+}
+
+// printVersionIfAsked gives the command without a subcommand the flag --version, which the other programs have.
+func printVersionIfAsked(p program, root *cobra.Command) *cobra.Command {
+	asked, otherwise := root.Flags().Bool("version", false, "print the version of this program, as the command version does"), root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *asked {
+			return p.printVersion()
+		}
+		return otherwise(cmd, args)
+	}
+	return root
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/internal/manual"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
@@ -71,11 +70,11 @@ one. Asking about the past and changing needs pgmesh's own mcp-server.
 		SilenceUsage:      true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.Begin(cmd) },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return nearest.Flag(cmd.Flags(), err) })
+	root.SetFlagErrorFunc(arguments.FlagError)
 	p.DeclareFlags(root.PersistentFlags())
 	p.CompleteFlags(root)
 	addCommands(root, p)
-	return arguments.Family(root)
+	return printVersionIfAsked(program{p}, arguments.Family(root))
 }
 
 // addCommands adds the commands, in groups by what they need.

@@ -50,8 +50,8 @@ func table() string {
 			if !unicode.IsUpper([]rune(here)[0]) {
 				here = "`mcp-client " + here + "`"
 			}
-			if p.Name == "kubectl" {
-				word = strings.Replace(word, "context ", "config ", 1) // they write both words of it after ours
+			if p.Name != "" {
+				word = strings.Replace(word, "context ", "config ", 1) // which is an alias of context
 			}
 			fmt.Fprintf(&b, "| `%s` | %s |\n", strings.TrimSpace(p.Name+" "+word), strings.ReplaceAll(here, "|", `\|`))
 		}
@@ -86,4 +86,26 @@ func TestCommandsOfThePagesExist(t *testing.T) {
 		require.Zero(t, r.Code, words)
 		require.Contains(t, r.Out, "mcp-client "+strings.Fields(words)[0], words)
 	}
+}
+
+var inHint = regexp.MustCompile(`mcp-client ([a-z-]+(?: (?:list|create))?)`)
+
+// Commands that are named for kinds of other programs are commands, and a hint tells of each.
+func TestKindsOfOtherProgramsAreAnsweredWithCommands(t *testing.T) {
+	t.Parallel()
+	named := 0
+	for kind, here := range arguments.Counterparts() {
+		if kind != "secret" { // which get asks the server for
+			r := clitest.Run(t.Context(), "", nil, "get", kind)
+			require.Equal(t, 2, r.Code, kind)
+			require.Contains(t, r.Err, "unknown kind \""+kind+"\" ("+here+")")
+		}
+		for _, m := range inHint.FindAllStringSubmatch(here, -1) {
+			named++
+			r := clitest.Run(t.Context(), "", nil, append(strings.Fields(m[1]), "--help")...)
+			require.Zero(t, r.Code, here)
+			require.Contains(t, r.Out, "mcp-client "+m[1], here)
+		}
+	}
+	require.Greater(t, named, 10)
 }

@@ -38,6 +38,8 @@ func TestKindsAndVersion(t *testing.T) {
 	require.Contains(t, clitest.Run(t.Context(), "", nil, "kinds", "-o", "json").Out, `"shortNames"`)
 	require.Contains(t, clitest.Run(t.Context(), "", nil, "kinds", "-o", "name").Out, "gateways.gateway.networking.k8s.io\n")
 	require.Regexp(t, `^mcp-client \S+ go1\.`, clitest.Run(t.Context(), "", nil, "version").Out)
+	require.Equal(t, clitest.Run(t.Context(), "", nil, "version"), clitest.Run(t.Context(), "", nil, "--version"))
+	require.Equal(t, clitest.Run(t.Context(), "", nil, "version", "-o", "json"), clitest.Run(t.Context(), "", nil, "-o", "json", "--version"))
 	require.Regexp(t, `^\{\n  "version": "[^"]+",\n(  "commit": "[0-9a-f]+",\n(  "modified": true,\n)?)?  "go": "go1\.`, clitest.Run(t.Context(), "", nil, "version", "-o", "json").Out)
 	help := clitest.Run(t.Context(), "", nil, "--help")
 	require.Zero(t, help.Code)

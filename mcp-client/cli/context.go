@@ -18,8 +18,9 @@ import (
 func contextCommand(s *session.Session) *cobra.Command {
 	p := program{s}
 	cmd := &cobra.Command{
-		Use:   "context",
-		Short: "Keep what is needed to reach each server, and switch between them",
+		Use:     "context",
+		Aliases: []string{"config"}, // kubectl's and kumactl's name for it
+		Short:   "Keep what is needed to reach each server, and switch between them",
 		Long: `Keep what is needed to reach each server, and switch between them.
 
 A context is a set of flags under a name. Those of the current context, or of the one that --context names, hold where neither a

@@ -21,6 +21,7 @@ func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
 		`accepts 1 arg(s), received 0: write mcp-client trust add TRUST-DOMAIN --roots FILE`:                          {"trust", "add"},
 		`requires at least 1 arg(s), only received 0: write mcp-client import PATH... (see mcp-client import --help)`: {"import"},
 		`unknown flag: --outpt (did you mean --output?) (see mcp-client get --help)`:                                  {"get", "vs", "--outpt", "yaml"},
+		`unknown command "nonsens" (see mcp-client --help)`:                                                           {"nonsens", "--form"},
 		`unknown flag: --form (see mcp-client get --help)`:                                                            {"get", "vs", "--form", "yaml"},
 	} {
 		r := clitest.Run(t.Context(), "", nil, args...)
@@ -48,6 +49,11 @@ func TestWordsOfOtherProgramsAreAnsweredWithOurs(t *testing.T) {
 		require.Contains(t, help.Out, "mcp-client "+strings.Fields(here)[0], "%s is said to be %s", word, here)
 		r := clitest.Run(t.Context(), "", nil, strings.Fields(word)...)
 		require.Contains(t, r.Err, "here it is mcp-client "+here, "%s is a command by now", word)
+		for _, flags := range [][]string{{"-f", "x"}, {"x", "-it", "y"}, {"--no-such-flag=x"}, {"x", "--timeout", "soon"}} {
+			flagged := clitest.Run(t.Context(), "", nil, append(strings.Fields(word), flags...)...)
+			require.Equal(t, r.Code, flagged.Code, "%s %s", word, flags)
+			require.Equal(t, r.Err, flagged.Err, "%s %s", word, flags)
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
 // Family makes a command with subcommands. Without arguments it prints its help; an unknown
@@ -15,18 +17,31 @@ func Family(cmd *cobra.Command, members ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		if says := meantBy(cmd, args[0]); says != "" {
-			return fmt.Errorf("unknown command %q (%s)", args[0], says)
-		}
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			return fmt.Errorf("unknown command %q (did you mean %q?)", args[0], near[0])
-		}
-		return fmt.Errorf("unknown command %q", args[0])
+		return unknownCommand(cmd, args[0])
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(members...)
 	return cmd
+}
+
+func unknownCommand(cmd *cobra.Command, word string) error {
+	if says := meantBy(cmd, word); says != "" {
+		return fmt.Errorf("unknown command %q (%s)", word, says)
+	}
+	if near := cmd.SuggestionsFor(word); len(near) > 0 {
+		return fmt.Errorf("unknown command %q (did you mean %q?)", word, near[0])
+	}
+	return fmt.Errorf("unknown command %q", word)
+}
+
+// FlagError says what was meant by a flag that cannot be parsed. If a word before it is no command, it says that in its
+// place: the flag belongs to a command of another program.
+func FlagError(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		return unknownCommand(cmd, words[0])
+	}
+	return nearest.Flag(cmd.Flags(), err)
 }
 
 // meantBy says what a word of another program is here, "" if it is not known.

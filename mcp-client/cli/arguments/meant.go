@@ -15,7 +15,7 @@ func Programs() []Program { return programs }
 
 var programs = []Program{
 	{"kubectl", map[string]string{
-		"api-resources": "kinds", "api-versions": "kinds -o wide", "config": "context", "cluster-info": "status", "events": "history", "set": "patch",
+		"api-resources": "kinds", "api-versions": "kinds -o wide", "cluster-info": "status", "events": "history", "set": "patch",
 		"ctx": "context", "ns": "namespaces", "run": "apply", "expose": "apply",
 		"logs": "Logs are of the programs on each machine: sudo mesh-agent logs, or journalctl -u mesh-agent", "top": "Numbers are at /metrics of each program, which Prometheus reads",
 		"exec": noContainers, "attach": noContainers, "cp": noContainers, "port-forward": "Envoy's admin API is asked on the machine: sudo mesh-agent envoy config, or ssh -L", "debug": noContainers,
@@ -23,17 +23,22 @@ var programs = []Program{
 		"drain": "A machine is drained on it: mesh-agent drain", "uncordon": "A machine is taken back on it: mesh-agent undrain",
 		"kustomize":    "Kustomizations are built by kustomize: kustomize build FOLDER | mcp-client apply -f -",
 		"rollout undo": "revert", "rollout restart": "Proxies take changes without a restart; rollout status tells which do",
-		"context use-context": "context use", "context get-contexts": "context list", "context current-context": "context list", "context set-context": "context set", "context delete-context": "context delete",
+		"context use-context": "context use", "context get-contexts": "context list", "context current-context": "context show", "context set-context": "context set", "context delete-context": "context delete",
+		"context view": "context list -o yaml", "context set-cluster": "context set", "context set-credentials": "context set",
+		"auth whoami": "whoami", "options": "Flags of all commands are in the help of each: mcp-client --help",
 	}},
 	{"istioctl", map[string]string{
 		"authz": "proxy-config", "precheck": "problems", "experimental": experimental, "x": experimental,
 		"install": installed, "verify-install": "status", "upgrade": installed, "uninstall": installed, "operator": installed, "manifest": installed, "profile": installed,
 		"kube-inject": "Nothing is injected: mesh-agent runs the Envoy of a machine; mcp-client token create lets one join", "dashboard": "Pages are of the programs: see /debug of discovery and the dashboards in deploy/grafana",
 		"bug-report": "Each machine collects its own: sudo mesh-agent bug-report; mcp-client status tells how the server fares", "remote-clusters": "proxy-status", "create-remote-secret": "trust add", "waypoint": noWaypoints, "ztunnel-config": noWaypoints, "tag": installed,
-		"workload": "token create",
+		"workload":         "token create",
+		"proxy-config log": "Envoy's log levels are set on the machine: sudo mesh-agent envoy log-level upstream=debug", "proxy-config bootstrap": "Envoy's bootstrap is shown on the machine: sudo mesh-agent envoy config bootstrap",
+		"proxy-config ecds": "Plugins of a proxy are in mcp-client proxy-config all, and on the machine in sudo mesh-agent envoy config",
 	}},
 	{"kumactl", map[string]string{
 		"inspect": "describe", "generate": "token create", "zone": "proxy-status", "dataplanes": "proxy-status", "install": installed, "uninstall": installed, "list": "get",
+		"context control-planes": "context",
 	}},
 	{"", map[string]string{
 		"ls": "get", "show": "get", "list-kinds": "kinds", "rm": "delete", "del": "delete", "remove": "delete", "destroy": "delete", "update": "apply", "put": "apply", "upsert": "apply",

@@ -22,7 +22,7 @@ type Options struct {
 // DeclareFlags declares --message and --dry-run.
 func (o *Options) DeclareFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.Message, "message", "m", "", "why, to be kept with the revision")
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "let the server check everything, and change nothing")
+	DryRunFlag(cmd.Flags(), &o.DryRun, "let the server check everything, and change nothing")
 }
 
 // DeclareConfirm declares --confirm-within, for changes that may be confirmed.

@@ -69,7 +69,7 @@ and exits with code 1 if there is something.`,
 	f.DurationVar(&y.interval, "interval", 30*time.Second, "how often to look for a commit, and for drift")
 	f.StringVar(&y.drift, "drift", report, "what becomes of what somebody has changed in the mesh: report, or revert")
 	f.BoolVar(&y.once, "once", false, "end when the newest commit is in the mesh")
-	f.BoolVar(&y.DryRun, "dry-run", false, "with --once: change nothing, and tell what would change")
+	change.DryRunFlag(f, &y.DryRun, "with --once: change nothing, and tell what would change")
 	f.StringVar(&y.http, "http", "", "address to serve /healthz, /readyz and /metrics on, such as 127.0.0.1:15024 (default: none)")
 	y.pruning.DeclareFlags(cmd)
 	y.DeclareWait(cmd)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -260,6 +261,8 @@ several is good for the others until its certificate ends. To keep a machine fro
 						"and mcp-client blockers to see who keeps them from it)", strings.Join(pending, ", "))
 				case err == nil && !resp.GetChanged():
 					return "was revoked already", nil
+				case err == nil:
+					p.warnOfNobody(cmd.Context(), m)
 				}
 				return "revoked", err
 			})
@@ -268,6 +271,22 @@ several is good for the others until its certificate ends. To keep a machine fro
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look later")
 	return cmd
+}
+
+// warnOfNobody warns if no machine has a certificate of an identity that was revoked: its name may be mistyped. It is no
+// mistake, since one may be revoked before anybody has it. If the server cannot be asked, nothing is said.
+func (p program) warnOfNobody(ctx context.Context, m *adminv1.Member) {
+	if m.GetServiceAccount() == "" {
+		return
+	}
+	resp, err := session.Call(ctx, p.Session, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListMachines, &adminv1.ListMachinesRequest{Namespaces: []string{m.GetNamespace()}})
+	if err != nil {
+		return
+	}
+	path := "/ns/" + m.GetNamespace() + "/sa/" + m.GetServiceAccount()
+	if !slices.ContainsFunc(resp.GetMachines(), func(machine *adminv1.Machine) bool { return strings.HasSuffix(machine.GetIdentity(), path) }) {
+		fmt.Fprintf(p.Err, "warning: no machine has a certificate of %s now: mcp-client identity list -n %s lists who has one\n", memberName(m), m.GetNamespace())
+	}
 }
 
 func (p program) restoreIdentityCommand() *cobra.Command {

@@ -122,10 +122,13 @@ func TestMembers(t *testing.T) {
 
 	require.Equal(t, "revoked m-abcdefgh234567ab\nrevoked pgmesh/discovery/eu-1\n", m.OK("identity", "revoke", "m-abcdefgh234567ab", "pgmesh/discovery/eu-1", "--reason", "stolen"))
 	require.Equal(t, "was revoked already m-abcdefgh234567ab\n", m.OK("identity", "revoke", "m-abcdefgh234567ab"))
-	require.Equal(t, "revoked shop/cart\n", m.OK("identity", "revoke", "spiffe://cluster.local/ns/shop/sa/cart"))
+	nobody := m.Run("identity", "revoke", "spiffe://cluster.local/ns/shop/sa/cart")
+	require.Equal(t, clitest.Result{Out: "revoked shop/cart\n", Err: "warning: no machine has a certificate of shop/cart now: mcp-client identity list -n shop lists who has one\n"}, nobody)
+	require.Equal(t, clitest.Result{Out: "revoked default/reviews\n"}, m.Run("identity", "revoke", "default/reviews"))
+	require.Equal(t, "restored default/reviews\n", m.OK("identity", "restore", "default/reviews"))
 	require.Equal(t, 2, strings.Count(m.OK("identity", "list"), " revoked "))
 	require.Equal(t, "restored shop/cart\n", m.OK("identity", "restore", "shop/cart"))
-	require.Regexp(t, `^MEMBER +STATE +SINCE +BY +REASON\nshop/cart +restored .*\npgmesh/discovery/eu-1 +revoked .* stolen\nm-abcdefgh234567ab +revoked .* stolen\n$`, m.OK("identity", "list", "--revoked"))
+	require.Regexp(t, `^MEMBER +STATE +SINCE +BY +REASON\ndefault/reviews +restored .*\nshop/cart +restored .*\npgmesh/discovery/eu-1 +revoked .* stolen\nm-abcdefgh234567ab +revoked .* stolen\n$`, m.OK("identity", "list", "--revoked"))
 	for says, tt := range map[string]struct {
 		code int
 		args []string

@@ -122,6 +122,15 @@ func TestProxyConfig(t *testing.T) {
 	var dump struct{ Configs []any }
 	require.NoError(t, json.Unmarshal([]byte(d.Run("pc", "all", "vm-1").Out), &dump))
 	require.Greater(t, len(dump.Configs), 5)
+	for _, typ := range []string{"cluster", "endpoint", "listener", "route", "secret"} {
+		require.Equal(t, d.Run("pc", typ+"s", "vm-1"), d.Run("pc", typ, "vm-1"), "istioctl calls them so")
+	}
+	for flag, says := range map[string]string{
+		"--fqdn=x": "unknown flag: --fqdn (here a regular expression chooses by the name: --name reviews.example.com)",
+		"--nam=x":  "unknown flag: --nam (did you mean --name?)",
+	} {
+		require.Contains(t, d.Run("pc", "cluster", "vm-1", flag).Err, says)
+	}
 	require.Contains(t, d.Run("pc", "clusters", "vm-1", "--name", "nobody").Err, "the proxy has no clusters of that name")
 	r := d.Run("pc", "clusters", "vm-1", "--name", "(")
 	require.Equal(t, 1, r.Code)

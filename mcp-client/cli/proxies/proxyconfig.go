@@ -3,12 +3,14 @@ package proxies
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
@@ -46,7 +48,23 @@ As JSON or YAML it is in the form of Envoy's own /config_dump. Private keys are 
 	for _, t := range proxyTables {
 		members = append(members, p.proxyTableCommand(t))
 	}
+	cmd.SetFlagErrorFunc(filterMeant)
 	return arguments.Family(cmd, members...)
+}
+
+// byName has istioctl's filters as values of --name, which stands for them here.
+var byName = map[string]string{
+	"fqdn": "reviews.example.com", "port": "9080", "direction": "'^outbound'", "subset": `'\|v1\|'`, "cluster": `'^outbound\|9080\|v1\|reviews'`,
+}
+
+// filterMeant says how to filter by --name what istioctl has a flag for.
+func filterMeant(cmd *cobra.Command, err error) error {
+	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok && !cmd.HasSubCommands() {
+		if value := byName[missing.GetSpecifiedName()]; value != "" {
+			return fmt.Errorf("%w (here a regular expression chooses by the name: --name %s)", err, value)
+		}
+	}
+	return arguments.FlagError(cmd, err)
 }
 
 func (p program) proxyDumpCommand() *cobra.Command {
@@ -95,6 +113,7 @@ func (p program) proxyTableCommand(t proxyTable) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:               t.typ + " PROXY",
+		Aliases:           []string{strings.TrimSuffix(t.typ, "s")}, // istioctl's name for it
 		Short:             t.short,
 		Example:           fmt.Sprintf("  mcp-client proxy-config %s vm-1\n  mcp-client proxy-config %s vm-1 --name reviews -o yaml", t.typ, t.typ),
 		Args:              cobra.ExactArgs(1),

@@ -61,7 +61,7 @@ func withoutServer(cmd *cobra.Command) bool {
 	for cmd.HasParent() && cmd.Parent().HasParent() {
 		cmd = cmd.Parent()
 	}
-	return slices.Contains([]string{"completion", "context", "explain", "kinds", "version"}, cmd.Name())
+	return !cmd.HasParent() || slices.Contains([]string{"completion", "context", "explain", "kinds", "version"}, cmd.Name())
 }
 
 // readEnvironment sets flags that were not given from their variables. An empty variable is none.
