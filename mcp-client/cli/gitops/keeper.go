@@ -43,7 +43,9 @@ func (k *keeper) once(ctx context.Context) error {
 		return err
 	}
 	if k.DryRun && done.Changed() > 0 {
-		k.list(done)
+		if !k.Output.IsTree() { // which has them
+			k.list(done)
+		}
 		return failure.ErrDifferent
 	}
 	return k.Wait(ctx, k.Session, done.Revision())
