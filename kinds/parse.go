@@ -38,6 +38,10 @@ type Parser struct {
 	// skipped. If nil, they are violations.
 	Foreign func(apiVersion, kind string)
 
+	// Nameless is called for documents that claim to be no resource, having neither apiVersion nor kind,
+	// such as the values of a chart, which are then skipped. If nil, they are violations.
+	Nameless func()
+
 	// Secrets allows documents of the kind Secret, which are violations otherwise.
 	Secrets bool
 
@@ -118,6 +122,15 @@ func listItems(node *yaml.Node) ([]*yaml.Node, bool) {
 }
 
 func (f *parsing) resource(index int, node *yaml.Node) {
+	if v, kumas := ofKuma(node); kumas {
+		v.File, v.Document, v.Line = f.file, index, node.Line
+		f.add(v)
+		return
+	}
+	if f.Nameless != nil && isNameless(node) {
+		f.Nameless()
+		return
+	}
 	if f.Foreign != nil {
 		if apiVersion, kind, foreign := isForeign(node); foreign && !f.isSecret(apiVersion, kind) {
 			f.Foreign(apiVersion, kind)

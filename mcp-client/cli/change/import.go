@@ -124,7 +124,7 @@ type Imported struct {
 	of        map[kindName]map[string]int
 	outcomes  []outcome // of what was deleted
 	changed   int
-	told      []string
+	told      []outcome // the first of what changed
 }
 
 // mostTold is how many changed resources are named.
@@ -160,7 +160,7 @@ func (i *Imported) add(o outcome) {
 	i.of[k][o.Action]++
 	if o.Action != actions[adminv1.Outcome_ACTION_UNCHANGED] {
 		if i.changed++; i.changed <= mostTold {
-			i.told = append(i.told, o.inWords())
+			i.told = append(i.told, o)
 		}
 	}
 	if o.Action == actions[adminv1.Outcome_ACTION_DELETED] {

@@ -45,7 +45,12 @@ func (i *Imported) Revision() int64 { return i.revision }
 func (i *Imported) Changed() int { return i.changed }
 
 // Told has the first of them in words: "virtualservice shop/web configured".
-func (i *Imported) Told() []string { return i.told }
+func (i *Imported) Told() (texts []string) {
+	for _, o := range i.told {
+		texts = append(texts, o.inWords())
+	}
+	return texts
+}
 
 // Print prints what the import did, and what was left out of it.
 func (i *Imported) Print(p *output.Printer, left files.Skipped, dryRun bool) error {
@@ -79,9 +84,11 @@ func (i *Imported) printTree(p *output.Printer, left files.Skipped, dryRun bool)
 		Revision int64               `json:"revision"`
 		DryRun   bool                `json:"dryRun,omitempty"`
 		Kinds    []importedKind      `json:"kinds"`
+		Changes  []outcome           `json:"changes,omitempty"`
+		Omitted  int                 `json:"omittedChanges,omitempty"`
 		Deleted  []outcome           `json:"deleted,omitempty"`
 		Skipped  []files.SkippedKind `json:"skipped,omitempty"`
 		Warnings []problems.Problem  `json:"warnings,omitempty"`
 		Confirm  string              `json:"confirmBy,omitempty"`
-	}{i.revision, dryRun, i.kinds(), i.outcomes, left.List(), i.warnings.Problems, timeText(i.confirmBy)})
+	}{i.revision, dryRun, i.kinds(), i.told, i.changed - len(i.told), i.outcomes, left.List(), i.warnings.Problems, timeText(i.confirmBy)})
 }

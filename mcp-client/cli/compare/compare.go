@@ -5,6 +5,7 @@ package compare
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -122,7 +123,9 @@ func (p program) side(cmd *cobra.Command, word string, ks []*kinds.Kind) (side, 
 }
 
 func (p program) sideOfFiles(path string) (side, error) {
-	documents, err := (&files.Sources{Paths: []string{path}, Recursive: true}).Read(p.In, p.Namespace.Name)
+	from := files.Sources{Paths: []string{path}, Recursive: true}
+	from.TellOn(func() io.Writer { return p.Err })
+	documents, err := from.Read(p.In, p.Namespace.Name)
 	read := &connect.State{}
 	for _, d := range documents {
 		read.Resources = append(read.Resources, d.Resource)

@@ -13,6 +13,7 @@ import (
 
 // Reader reads files document by document and collects what is wrong with them.
 type Reader struct {
+	From      *Sources  // of the files; nil if all of them were named
 	In        io.Reader // standard input
 	Namespace string    // of documents that name none
 	Strict    bool      // documents of other kinds are mistakes
@@ -20,6 +21,7 @@ type Reader struct {
 	Shown     *Progress
 
 	Read    int // how many resources
+	left    leftOut
 	wrong   kinds.Errors
 	dropped int // how many more are wrong
 
@@ -52,6 +54,9 @@ func (r *Reader) File(file string, send func(*kinds.Document) error) error {
 	parser := kinds.Parser{DefaultNamespace: r.Namespace, Examine: envoy.Examine}
 	if !r.Strict {
 		parser.Foreign = r.Skipped.add
+		if r.From != nil {
+			parser = r.left.of(r.From, file, parser)
+		}
 	}
 	return parser.Stream(file, r.Shown.counting(in), func(d *kinds.Document, wrong kinds.Errors) error {
 		for _, v := range wrong {
@@ -81,8 +86,10 @@ func (r *Reader) All(files []string) func(send func(*kinds.Document) error) erro
 	}
 }
 
-// Conclusion returns the error of reading the files, if there is one.
+// Conclusion returns the error of reading the files, if there is one, and tells what was left out.
 func (r *Reader) Conclusion(files []string) error {
+	r.Shown.Clear()
+	r.From.tell(r.left)
 	switch {
 	case r.dropped > 0:
 		r.wrong = append(r.wrong, kinds.Violation{Reason: fmt.Sprintf("%d more violations are not shown", r.dropped)})

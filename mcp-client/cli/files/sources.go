@@ -26,6 +26,11 @@ type Sources struct {
 
 	kustomization string // a folder that has to be built before there are resources
 
+	// Tell is told in a line what was left out of folders. If nil, nobody is.
+	Tell func(line string)
+
+	found map[string]bool // the files that no path names, but its folder
+
 	repeat bool     // a resource may be in several files
 	more   []string // further suffixes of the files to read from folders
 }
@@ -34,6 +39,12 @@ type Sources struct {
 func (s *Sources) DeclareFlags(cmd *cobra.Command, verb string) {
 	cmd.Flags().StringArrayVarP(&s.Paths, "filename", "f", nil, "a file, folder or URL with what to "+verb+", or - for standard input; may be given more than once")
 	cmd.Flags().BoolVarP(&s.Recursive, "recursive", "R", false, "look for files in the folders of folders too")
+	s.TellOn(cmd.ErrOrStderr)
+}
+
+// TellOn has Tell write what it is told.
+func (s *Sources) TellOn(to func() io.Writer) {
+	s.Tell = func(line string) { fmt.Fprintln(to(), line) }
 }
 
 // DeclareKustomize declares --kustomize, which tells those who know it from kubectl what to run.
@@ -55,7 +66,7 @@ func (s *Sources) Check(verb string) error {
 // suffixes of the files to read from folders. Files named directly may have any name.
 var suffixes = []string{".yaml", ".yml", ".json"}
 
-// Files lists the files, each once.
+// Files lists the files, each once. Those of folders whose names begin with a dot are of other programs.
 func (s *Sources) Files() ([]string, error) {
 	var files []string
 	for _, path := range s.Paths {
@@ -68,8 +79,20 @@ func (s *Sources) Files() ([]string, error) {
 				files = append(files, f)
 			}
 		}
+		s.note(path, found)
 	}
 	return files, nil
+}
+
+// note keeps which files were found in a folder.
+func (s *Sources) note(path string, found []string) {
+	if s.found == nil {
+		s.found = map[string]bool{}
+	}
+	for _, f := range found {
+		by, known := s.found[f]
+		s.found[f] = f != filepath.Clean(path) && !isURL(path) && (by || !known)
+	}
 }
 
 func (s *Sources) filesAt(path string) ([]string, error) {
@@ -89,8 +112,10 @@ func (s *Sources) filesAt(path string) ([]string, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && at != path && !s.Recursive:
+		case at == path:
+		case entry.IsDir() && (hidden(entry) || !s.Recursive):
 			return fs.SkipDir
+		case hidden(entry):
 		case !entry.IsDir() && slices.Contains(endings, strings.ToLower(filepath.Ext(at))):
 			found = append(found, filepath.Clean(at))
 		}
@@ -101,6 +126,12 @@ func (s *Sources) filesAt(path string) ([]string, error) {
 	}
 	return found, err
 }
+
+// OfFolders says what is read of folders.
+const OfFolders = `Of folders, names that begin with a dot are left out, and documents that have neither apiVersion
+nor kind, which are counted.`
+
+func hidden(entry fs.DirEntry) bool { return strings.HasPrefix(entry.Name(), ".") }
 
 // Stdin is the name of standard input.
 const Stdin = "-"
@@ -135,8 +166,9 @@ func (s *Sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, 
 	var documents []*kinds.Document
 	var violations kinds.Errors
 	seen := map[kinds.Key]*kinds.Document{}
+	var left leftOut
 	for _, file := range files {
-		found, err := parseFile(file, in, parser)
+		found, err := parseFile(file, in, left.of(s, file, parser))
 		var wrong kinds.Errors
 		if err != nil && !errors.As(err, &wrong) {
 			return nil, err
@@ -153,6 +185,7 @@ func (s *Sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, 
 	if len(violations) > 0 {
 		return nil, &failure.Refused{Violations: violations}
 	}
+	s.tell(left)
 	if len(documents) == 0 {
 		return nil, fmt.Errorf("there is no resource in %s", strings.Join(files, ", "))
 	}

@@ -43,7 +43,9 @@ func (k *keeper) once(ctx context.Context) error {
 		return err
 	}
 	if k.DryRun && done.Changed() > 0 {
-		k.list(done)
+		if !k.Output.IsTree() { // which has them
+			k.list(done)
+		}
 		return failure.ErrDifferent
 	}
 	return k.Wait(ctx, k.Session, done.Revision())
@@ -137,7 +139,12 @@ func (k *keeper) send(ctx context.Context, message string, dryRun bool) (*change
 	}
 	bar := files.NewProgress(k.Err, paths)
 	defer bar.Clear()
-	reading := &files.Reader{Namespace: k.Namespace.Name, Skipped: files.Skipped{}, Shown: bar}
+	if message != "" { // what is left out is told of a commit, and not each time that drift is looked for
+		from.Tell = func(line string) {
+			fmt.Fprintln(k.Err, strings.ReplaceAll(line, k.repository.Tree()+string(filepath.Separator), ""))
+		}
+	}
+	reading := &files.Reader{From: &from, Namespace: k.Namespace.Name, Skipped: files.Skipped{}, Shown: bar}
 	start := k.Start()
 	start.Message, start.DryRun, start.Prune = message, dryRun, k.prune
 	done, err := change.Import(ctx, &k.Server, start, bar, reading.All(paths))

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
@@ -74,6 +75,9 @@ func TestACommitBecomesARevision(t *testing.T) {
 	require.Equal(t, 1, dry.Code, dry.Err)
 	require.Contains(t, dry.Out, "  virtualservice shop/reviews created\n")
 	require.Equal(t, 1, m.Stored())
+	shown := m.Run(append(args, "--dry-run", "-o", "json")...)
+	require.Equal(t, 1, shown.Code, shown.Err)
+	require.ElementsMatch(t, []string{"created shop/ratings", "created shop/reviews"}, changesOf(t, shown.Out))
 	m.OK(args...)
 	require.Equal(t, 3, m.Stored())
 	var message string
@@ -82,12 +86,30 @@ func TestACommitBecomesARevision(t *testing.T) {
 	require.Zero(t, m.Run(append(args, "--dry-run")...).Code, "there is nothing to change any more")
 
 	r.commit("No ratings", "mesh/deeper/ratings.yaml", "")
+	for _, format := range []string{"json", "yaml"} {
+		shown = m.Run(append(args, "--dry-run", "-o", format)...)
+		require.Equal(t, 1, shown.Code, shown.Err)
+		require.Equal(t, []string{"deleted shop/ratings"}, changesOf(t, shown.Out))
+	}
 	require.Contains(t, m.OK(args...), "virtualservice shop/ratings deleted")
 	require.Equal(t, 2, m.Stored(), "what is elsewhere stays")
 
 	m.OK("sync", r.folder, "--path", "mesh", "--once", "--branch", "main")
 	r.git("tag", "first", first)
 	m.OK("sync", r.folder, "--path", "mesh", "--once", "--branch", "first")
+}
+
+// changesOf reads what a program would read of a sync: all of the text has to be one document.
+func changesOf(t *testing.T, text string) (changes []string) {
+	t.Helper()
+	var read struct {
+		Changes []struct{ Action, Namespace, Name string }
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &read), text)
+	for _, c := range read.Changes {
+		changes = append(changes, c.Action+" "+c.Namespace+"/"+c.Name)
+	}
+	return changes
 }
 
 // A commit with a mistake changes nothing, says where it is in the repository, and the next one counts.

@@ -41,7 +41,7 @@ be meant with --yes. To take back one revision alone, and keep what was changed 
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return failure.Usage(cmd, errors.New("say with --to what to go back to"))
+				return failure.Usage(cmd, errors.New("say with --to what to go back to; "+whereRevisionsAre(args)))
 			}
 			at, err := arguments.ParseMoment(to)
 			if err != nil {
@@ -64,6 +64,11 @@ be meant with --yes. To take back one revision alone, and keep what was changed 
 	w.DeclareWait(cmd)
 	only.DeclareFlags(cmd)
 	return cmd
+}
+
+// whereRevisionsAre says how to find what there is to go back to.
+func whereRevisionsAre(args []string) string {
+	return "mcp-client " + strings.Join(append([]string{"history"}, args...), " ") + " lists the revisions"
 }
 
 // checkRestorable refuses to restore more than the user named.
@@ -147,24 +152,42 @@ func (p program) revert(ctx context.Context, revision int64, w change.Options) e
 		return err
 	}
 	problems.PrintWarnings(p.Err, problems.WarningsOf(resp))
-	left := false
+	var left []string // what restores the resources that were left
 	list := []reverted{}
 	for _, r := range resp.GetResources() {
 		ref := r.GetResource()
 		list = append(list, reverted{r.GetOutcome(), ref.GetGroup(), ref.GetKind(), ref.GetNamespace(), ref.GetName(), r.GetChangedBy()})
-		left = left || r.GetOutcome() == "conflict"
+		if r.GetOutcome() == "conflict" {
+			left = append(left, toRestore(ref, revision-1))
+		}
 	}
 	if err := p.printReverted(resp.GetRevision(), list, w.DryRun); err != nil {
 		return err
 	}
 	err = w.Wait(ctx, p.Session, resp.GetRevision())
-	switch {
-	case left && err != nil:
-		return fmt.Errorf("%w; %w", errNotReverted, err)
-	case left:
-		return errNotReverted
+	if len(left) == 0 {
+		return err
 	}
-	return err
+	notReverted := fmt.Errorf("%w. To lose those changes, too: %s", errNotReverted, someOf(left))
+	if err != nil {
+		return fmt.Errorf("%w; %w", notReverted, err)
+	}
+	return notReverted
+}
+
+// toRestore is the command that makes a resource what it was at a revision.
+func toRestore(r *adminv1.ResourceRef, revision int64) string {
+	return fmt.Sprintf("mcp-client restore %s --to %d", words.ReferenceTo(r.GetGroup(), r.GetKind(), r.GetNamespace(), r.GetName()), revision)
+}
+
+// mostToRestore is how many commands an error names.
+const mostToRestore = 3
+
+func someOf(commands []string) string {
+	if more := len(commands) - mostToRestore; more > 0 {
+		return fmt.Sprintf("%s, and so on for %d more", strings.Join(commands[:mostToRestore], ", "), more)
+	}
+	return strings.Join(commands, ", ")
 }
 
 func (p program) printReverted(revision int64, list []reverted, dryRun bool) error {

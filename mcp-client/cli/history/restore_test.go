@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,11 +25,12 @@ func TestRestore(t *testing.T) {
 	require.Equal(t, "as it was", message)
 
 	for answer, args := range map[string][]string{
-		"say with --to":                  {"restore"},
-		"is not a revision":              {"restore", "--to", "soon"},
-		"this restores the whole mesh":   {"restore", "--to", "1"},
-		"of several kinds or namespaces": {"restore", "--to", "1", "vs/a", "dr/b"},
-		"unknown kind":                   {"restore", "--to", "1", "nothing/a"},
+		"go back to; mcp-client history lists":            {"restore"},
+		"go back to; mcp-client history vs/reviews lists": {"restore", "vs/reviews"},
+		"is not a revision":                               {"restore", "--to", "soon"},
+		"this restores the whole mesh":                    {"restore", "--to", "1"},
+		"of several kinds or namespaces":                  {"restore", "--to", "1", "vs/a", "dr/b"},
+		"unknown kind":                                    {"restore", "--to", "1", "nothing/a"},
 	} {
 		r := m.Run(args...)
 		require.Equal(t, 2, r.Code, r.Err)
@@ -36,6 +38,9 @@ func TestRestore(t *testing.T) {
 	}
 	require.Equal(t, 1, m.Run("restore", "--to", "99", "--yes").Code)
 }
+
+// toRestore finds the command that revert names for the VirtualService default/reviews.
+var toRestore = regexp.MustCompile(`mcp-client restore (\S+/default/reviews) --to (\d+)`)
 
 func TestRevert(t *testing.T) {
 	t.Parallel()
@@ -45,7 +50,10 @@ func TestRevert(t *testing.T) {
 	r := m.Run("revert", "1")
 	require.Equal(t, 1, r.Code)
 	require.Contains(t, r.Out, "virtualservice default/reviews left as it is, changed by revision 5\n")
-	require.Contains(t, r.Err, "not all of the revision was taken back")
+	require.Contains(t, r.Err, "not all of the revision was taken back: what was changed again since is as it was. To lose those changes, too: mcp-client restore ")
+	found := toRestore.FindStringSubmatch(r.Err)
+	require.NotNil(t, found, r.Err)
+	require.Equal(t, "virtualservice default/reviews deleted\nrevision 6\n", m.OK("restore", found[1], "--to", found[2]), "what it names does it")
 	require.Equal(t, 2, m.Run("revert", "zero").Code)
 	require.Equal(t, 2, m.Run("revert").Code)
 	require.Equal(t, 1, m.Run("revert", "99").Code)

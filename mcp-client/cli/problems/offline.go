@@ -3,6 +3,7 @@ package problems
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -26,7 +27,8 @@ func (p program) ofFiles(from files.Sources) error {
 	}
 	shown := files.NewProgress(p.Err, paths)
 	defer shown.Clear()
-	reading := &files.Reader{In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Shown: shown}
+	from.TellOn(func() io.Writer { return p.Err })
+	reading := &files.Reader{From: &from, In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Shown: shown}
 	read := map[kinds.Key]*kinds.Document{}
 	var all []*kinds.Resource
 	for _, file := range paths {

@@ -98,6 +98,11 @@ func TestWait(t *testing.T) {
 		}
 	}
 	require.Contains(t, m.Run("wait", "vs/reviews", "--for=delete", "--timeout", "1ms").Err, "timed out waiting for delete on VirtualService default/reviews")
+	require.Contains(t, m.Run("wait", "vs/reviews", "--for=condition=Programmed", "--timeout", "1ms").Err,
+		"timed out waiting for condition=Programmed on VirtualService default/reviews: it is Unknown (NotReported): no discovery reports what proxies run")
+	unknown := m.Run("wait", "vs/reviews", "--for=condition=Nope", "--timeout", "5m")
+	require.Equal(t, 1, unknown.Code)
+	require.Contains(t, unknown.Err, `it has no condition "Nope", and never will: its conditions are `)
 
 	done := make(chan clitest.Result, 1)
 	go func() { done <- m.Run("wait", "vs/reviews", "--for=delete", "--timeout", "30s") }()

@@ -33,6 +33,8 @@ func Edit(s *session.Session) *cobra.Command {
 		Long: `Change resources in an editor: $VISUAL, or $EDITOR, or vi. What is saved is applied as one revision, if the resources are still what
 they were when the editor was opened.
 
+The file has the metadata.resourceVersion of each resource, so that it can be applied later, too, if the program leaves it behind.
+
 What is refused is opened again, with the reason above it. To give up, save nothing more or empty the file; what was written so far is
 then kept with the reason, and the program says where. An editor that is a script, and saves the same once more, ends with the reason.`,
 		Example: `  mcp-client edit vs/reviews -m "shift 20 % to v2"
@@ -126,12 +128,18 @@ func (e *editor) read(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		parts = append(parts, text)
-		e.expected = append(e.expected, &adminv1.ExpectedRevision{
-			Resource: connect.RefOf(key), Revision: resp.GetResource().GetMetadata().GetResourceVersion(),
-		})
+		revision := resp.GetResource().GetMetadata().GetResourceVersion()
+		parts = append(parts, versioned(text, revision))
+		e.expected = append(e.expected, &adminv1.ExpectedRevision{Resource: connect.RefOf(key), Revision: revision})
 	}
 	return strings.Join(parts, "---\n"), nil
+}
+
+// versioned adds the revision at which a resource was read: the file may be left behind, and whoever
+// applies it then must not overwrite what others have changed since.
+func versioned(text string, revision int64) string {
+	const metadata = "\nmetadata:\n"
+	return strings.Replace(text, metadata, fmt.Sprintf("%s  resourceVersion: %q\n", metadata, fmt.Sprint(revision)), 1)
 }
 
 // reasonPrefix begins the comment lines that say why an edit was refused. They are removed before
@@ -160,7 +168,8 @@ func withoutReason(text string) string {
 	return b.String()
 }
 
-// open runs the user's editor on the text and returns the result.
+// open runs the user's editor on the text and returns the result, which there is even if the editor
+// fails: who ends it so may have saved before.
 func (e *editor) open(ctx context.Context, text string) (string, error) {
 	if err := os.WriteFile(e.path, []byte(text), 0o600); err != nil {
 		return text, err
@@ -176,11 +185,16 @@ func (e *editor) open(ctx context.Context, text string) (string, error) {
 	// The shell splits an editor with arguments, as other programs do.
 	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$@"`, editor, e.path)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.In, terminal.Exact(p.Out), terminal.Exact(p.Err)
-	if err := cmd.Run(); err != nil {
-		return text, fmt.Errorf("run the editor %s: %w (VISUAL or EDITOR names another)", editor, err)
+	failed := cmd.Run()
+	saved, err := os.ReadFile(e.path)
+	edited := withoutReason(string(bytes.TrimLeft(saved, "\ufeff")))
+	if failed == nil {
+		return edited, err
 	}
-	edited, err := os.ReadFile(e.path)
-	return withoutReason(string(bytes.TrimLeft(edited, "\ufeff"))), err
+	if strings.TrimSpace(edited) == "" {
+		edited = withoutReason(text)
+	}
+	return edited, fmt.Errorf("run the editor %s: %w (VISUAL or EDITOR names another); nothing was changed", editor, failed)
 }
 
 // apply sends the edited text.

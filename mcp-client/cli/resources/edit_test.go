@@ -108,7 +108,13 @@ func TestEditKeepsUnappliedFile(t *testing.T) {
 	r = edit(t, m, `exit 3`, "vs/reviews")
 	require.Equal(t, 1, r.Code)
 	require.Contains(t, r.Err, "exit status 3 (VISUAL or EDITOR names another)")
+	require.Contains(t, r.Err, "; nothing was changed\n")
 	require.NotContains(t, r.Err, "What was edited")
+	r = edit(t, m, `sed -i s/reviews-v1/saved/ "$1"; exit 3`, "vs/reviews")
+	require.Equal(t, 1, r.Code)
+	require.Contains(t, r.Err, "; nothing was changed. What was edited is in ")
+	require.Contains(t, kept(t, r), "host: saved")
+	require.Equal(t, "reviews-v1", route(t, m, "reviews"))
 	require.Equal(t, 1, edit(t, m, `true`, "vs/gone").Code)
 	for _, args := range [][]string{{}, {"vs"}, {"vs/a", "-A"}, {"nothing/a"}} {
 		require.Equal(t, 2, edit(t, m, `true`, args...).Code, args)
@@ -129,7 +135,11 @@ func TestEditDetectsConflicts(t *testing.T) {
 	require.Zero(t, (<-theirs).Code)
 	require.Equal(t, 3, r.Code, r.Err)
 	require.Regexp(t, `error: virtualservice default/reviews was changed in revision 2 by \S+ \(mcp-client.*\) at .*: "faster"; the object has been modified: get it again, and make your change to that; nothing was changed`, r.Err)
-	require.Contains(t, kept(t, r), "host: mine")
+	file := kept(t, r)
+	require.Contains(t, file, "host: mine")
+	r = m.Pipe(file, "apply", "-f", "-")
+	require.Equal(t, 3, r.Code, r.Err)
+	require.Contains(t, r.Err, "the object has been modified")
 	require.Equal(t, "theirs", route(t, m, "reviews"))
 }
 

@@ -26,7 +26,7 @@ func Explain(s *session.Session) *cobra.Command {
 		Use:   "explain KIND[.FIELD...]",
 		Short: "List the fields of a kind, or of a field of it",
 		Long: `List the fields of a kind, or of a field of it, by the table that resources are checked with: types, which are required, what values may be,
-and what proxies do not act on. -o wide has what each is for, in the words of those who defined the kind. No server is needed. Through lists and maps a path leads by the names alone.`,
+and what proxies do not act on. NOTE begins to say what each is for, and -o wide has all of it, in the words of those who defined the kind. No server is needed. Through lists and maps a path leads by the names alone.`,
 		Example: `  mcp-client explain vs
   mcp-client explain virtualservice.spec.http.retries
   mcp-client explain vs.http -o wide
@@ -207,6 +207,25 @@ func whole(n *int) string {
 	return strconv.Itoa(*n)
 }
 
+// mostOfSentence is how many characters of a description are in the table.
+const mostOfSentence = 80
+
+// firstSentence is the beginning of a description, cut after a word if it is long.
+func firstSentence(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if end := strings.Index(text, ". "); end >= 0 {
+		text = text[:end+1]
+	}
+	if characters := []rune(text); len(characters) > mostOfSentence {
+		text = string(characters[:mostOfSentence-1])
+		if end := strings.LastIndex(text, " "); end > 0 {
+			text = text[:end]
+		}
+		text += "…"
+	}
+	return text
+}
+
 func (p program) printExplained(title string, fields []explained) error {
 	out := output.Listing{Tree: fields, Columns: []string{"FIELD", "TYPE", "REQUIRED", "VALUES", "NOTE"}, Wide: []string{"DESCRIPTION"}}
 	for _, f := range fields {
@@ -224,6 +243,9 @@ func (p program) printExplained(title string, fields []explained) error {
 		}
 		if len(f.ExcludedBy) > 0 {
 			notes = append(notes, "not with "+strings.Join(f.ExcludedBy, ", "))
+		}
+		if first := firstSentence(f.Description); first != "" && p.Output.Format != output.Wide { // which has all of it
+			notes = append(notes, first)
 		}
 		out.Add(f.Name, f.Name, f.Type, required, words.OrDash(values), words.OrDash(strings.Join(notes, "; ")), words.OrDash(f.Description))
 	}

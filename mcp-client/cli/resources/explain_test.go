@@ -1,6 +1,7 @@
 package resources_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,13 @@ func TestExplain(t *testing.T) {
 	require.Regexp(t, `(?m)^attempts .* Number of retries to be allowed for a given request.$`, explain("vs.http.retries", "-o", "wide").Out)
 	require.Regexp(t, `(?m)^FIELD +TYPE +REQUIRED +VALUES +NOTE$`, r.Out)
 	require.Regexp(t, `(?m)^perTryTimeout +duration `, r.Out)
+	require.Regexp(t, `(?m)^attempts .* Number of retries to be allowed for a given request\.$`, r.Out)
+	for line := range strings.Lines(explain("vs.http").Out) {
+		if _, note, cut := strings.Cut(line, "…"); cut {
+			require.Equal(t, "\n", note, "a long sentence is the last of a line")
+		}
+	}
+	require.Contains(t, explain("vs.http").Out, "…\n")
 	require.Equal(t, r.Out, explain("virtualservice.http.retries").Out)
 	require.Contains(t, explain("gateways.gateway.networking.k8s.io.listeners", "-o", "name").Out, "hostname\n")
 	require.Contains(t, explain("dr.trafficPolicy.loadBalancer.simple", "-o", "json").Out, `"LEAST_REQUEST"`)

@@ -2,6 +2,7 @@ package resources
 
 import (
 	"context"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -78,7 +79,8 @@ func (p program) importAll(ctx context.Context, from files.Sources, i importOpti
 	}
 	shown := files.NewProgress(p.Err, paths)
 	defer shown.Clear()
-	reading := &files.Reader{In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Strict: i.strict, Shown: shown}
+	from.TellOn(func() io.Writer { return p.Err })
+	reading := &files.Reader{From: &from, In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Strict: i.strict, Shown: shown}
 	read := reading.All(paths)
 	if i.from != "" {
 		if read, err = p.converting(from, i); err != nil {

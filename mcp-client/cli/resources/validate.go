@@ -3,6 +3,7 @@ package resources
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,9 @@ func Validate(s *session.Session) *cobra.Command {
 		Short: "Check files without any server",
 		Long: `Check files without any server: their structure, and the rules that a server would refuse a resource by.
 
-A PATH is a file, a folder with its folders, or - for standard input. All mistakes are told, each with its file, line and field.
+A PATH is a file, a folder with its folders, or - for standard input. ` + files.OfFolders + `
+
+All mistakes are told, each with its file, line and field.
 What only goes wrong between resources, such as a route to a host that there is not, the server knows: see apply --dry-run.
 What is right and yet pgmesh's discovery does not act on is warned of.
 
@@ -50,7 +53,8 @@ func (p program) validate(from files.Sources, strict bool) error {
 	}
 	shown := files.NewProgress(p.Err, paths)
 	defer shown.Clear()
-	reading := &files.Reader{In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Strict: strict, Shown: shown}
+	from.TellOn(func() io.Writer { return p.Err })
+	reading := &files.Reader{From: &from, In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Strict: strict, Shown: shown}
 	seen := map[kinds.Key]*kinds.Document{}
 	for _, file := range paths {
 		err := reading.File(file, func(d *kinds.Document) error {

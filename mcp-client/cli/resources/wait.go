@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,18 +114,66 @@ func ofThere(met aim) aim {
 }
 
 func hasCondition(text []byte, name, wanted string) (bool, error) {
-	var read struct {
-		Status struct{ Conditions []output.Condition }
-	}
-	if err := json.Unmarshal(text, &read); err != nil {
+	all, err := conditionsOf(text)
+	if err != nil {
 		return false, err
 	}
-	for _, c := range read.Status.Conditions {
+	for _, c := range all {
 		if strings.EqualFold(c.Type, name) {
 			return strings.EqualFold(c.Status, wanted), nil
 		}
 	}
+	if len(all) > 0 && !mayCome(text, name) {
+		return false, fmt.Errorf("it has no condition %q, and never will: its conditions are %s", name, typesOf(all))
+	}
 	return false, nil
+}
+
+func conditionsOf(text []byte) ([]output.Condition, error) {
+	var read struct {
+		Status struct{ Conditions []output.Condition }
+	}
+	err := json.Unmarshal(text, &read)
+	return read.Status.Conditions, err
+}
+
+// mayCome reports whether a resource may have a condition later that it does not have now. Those of the
+// Gateway API are many, and come and go.
+func mayCome(text []byte, name string) bool {
+	var read struct{ APIVersion string }
+	_ = json.Unmarshal(text, &read) // without a version everything may come
+	ours := []string{"Accepted", "ResolvedRefs", "Conflicted", "HasWarnings", output.Programmed}
+	return !strings.Contains(read.APIVersion, "istio.io/") || slices.ContainsFunc(ours, func(of string) bool { return strings.EqualFold(of, name) })
+}
+
+func typesOf(all []output.Condition) string {
+	var types []string
+	for _, c := range all {
+		types = append(types, c.Type)
+	}
+	return strings.Join(types, ", ")
+}
+
+// whyNot says what the status of a resource says of the condition that was waited for in vain.
+func whyNot(what string, text []byte) string {
+	condition, waited := strings.CutPrefix(what, "condition=")
+	if !waited {
+		return ""
+	}
+	name, _, _ := strings.Cut(condition, "=")
+	all, err := conditionsOf(text)
+	switch {
+	case err != nil:
+		return ""
+	case len(all) == 0:
+		return ": it has no status, since the server tells none"
+	}
+	for _, c := range all {
+		if strings.EqualFold(c.Type, name) {
+			return strings.TrimSuffix(fmt.Sprintf(": it is %s (%s): %s", c.Status, c.Reason, c.Message), ": ")
+		}
+	}
+	return ": it does not have this condition; its conditions are " + typesOf(all)
 }
 
 func (p program) wait(ctx context.Context, keys []kinds.Key, timeout time.Duration, what string, met aim) error {
@@ -145,7 +194,7 @@ func (p program) wait(ctx context.Context, keys []kinds.Key, timeout time.Durati
 				break
 			}
 			if time.Now().After(deadline) {
-				return fmt.Errorf("timed out waiting for %s on %s", what, key)
+				return fmt.Errorf("timed out waiting for %s on %s%s", what, key, whyNot(what, text))
 			}
 			if !wait.For(ctx, lookEvery) {
 				return ctx.Err()
