@@ -139,7 +139,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'MS006',
       MESSAGE = format('revision %s cannot be taken back whole: %s', revert.revision, array_to_string(conflicts[:5], ', '))
         || CASE WHEN cardinality(conflicts) > 5 THEN format(', and %s more', cardinality(conflicts) - 5) ELSE '' END,
-      HINT = 'nothing was taken back; revert those changes first, or leave out whole => true, which takes back the rest';
+      HINT = 'nothing was taken back; without whole => true the others are, and these are left as they are, to be changed by hand';
   END IF;
 END $$;
 
