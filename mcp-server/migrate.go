@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -51,7 +52,13 @@ func upCommand(database *string) *cobra.Command {
 
 func downCommand(database *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "down VERSION", Short: "Bring the schema back to a version; 0 removes it, with everything in it", Args: cobra.ExactArgs(1),
+		Use: "down VERSION", Short: "Bring the schema back to a version; 0 removes it, with everything in it",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("give the version to go back to, the newest that the older program knows: its migrate status lists them")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			version, err := strconv.ParseInt(args[0], 10, 64)
 			if err != nil || version < 0 {

@@ -254,6 +254,51 @@ func TestRevertByHand(t *testing.T) {
 	require.Equal(t, map[string]string{"x": "one", "y": "three", "w": "more"}, db.hosts())
 }
 
+// A migration tool looks at errors alone, so its way back asks for all or nothing.
+func TestRevertOfTheWhole(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	up := func(message string, names ...string) {
+		db.Exec("BEGIN; SELECT mesh.begin_change('" + message + "')")
+		for _, name := range names {
+			db.Put(name, message)
+		}
+		db.Exec("COMMIT")
+	}
+	down := func(message string) string {
+		return "SELECT mesh.revert(max(revision), whole => true) FROM mesh.revisions WHERE message = '" + message + "'"
+	}
+	up("one", "x", "y")
+	up("two", "x", "y", "z")
+	db.Exec(`UPDATE mesh.virtual_services SET labels = '{"team": "reviews"}' WHERE name = 'y'`)
+	err := db.Refused(down("two"))
+	require.Equal(t, "MS006", err.Code)
+	require.Equal(t, "revision 2 cannot be taken back whole: VirtualService default/y was changed by revision 3", err.Message)
+	require.Contains(t, err.Hint, "nothing was taken back")
+	require.Equal(t, map[string]string{"x": "two", "y": "two", "z": "two"}, db.hosts())
+	require.Equal(t, int64(3), db.Newest())
+
+	db.Exec("BEGIN")
+	db.Put("z", "three")
+	require.Equal(t, "revision 2 cannot be taken back whole: VirtualService default/y was changed by revision 3, VirtualService default/z was changed by a transaction without a revision yet",
+		db.Refused(down("two")).Message)
+	db.Exec("ROLLBACK")
+
+	db.Exec("SELECT mesh.revert(3, whole => true)")
+	require.Equal(t, "MS006", db.Refused(down("two")).Code, "it is another revision that has changed y now")
+	db.Exec("SELECT mesh.revert(2, false)")
+	require.Equal(t, map[string]string{"x": "one", "y": "two"}, db.hosts(), "the rest")
+
+	names := []string{"a", "b", "c", "d", "e", "f", "g"}
+	up("many", names...)
+	up("more", names...)
+	require.Regexp(t, "default/e was changed by revision 7, and 2 more$", db.Refused(down("many")).Message)
+	db.Exec(down("more"))
+	for _, name := range names {
+		require.Equal(t, "many", db.hosts()[name])
+	}
+}
+
 // Whoever writes a row while it is to be reverted comes first, and is respected.
 func TestRevertWaitsForWriters(t *testing.T) {
 	t.Parallel()

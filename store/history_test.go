@@ -129,6 +129,7 @@ func TestThePastThatIsNotKnown(t *testing.T) {
 		require.Contains(t, err.Hint, test.hint)
 	}
 	empty := connect(t, pgtest.New(t))
+	require.Empty(t, collect[string](empty, "SELECT name FROM mesh.restore(now())"), "there is nothing to delete")
 	require.Empty(t, empty.state("mesh.as_of(0)"))
 	require.Equal(t, "MS004", empty.Refused("SELECT * FROM mesh.as_of(1)").Code)
 	require.Empty(t, empty.state("mesh.as_of(now())"))
@@ -239,6 +240,40 @@ func TestRestore(t *testing.T) {
 	db.Exec("SELECT * FROM mesh.restore($1::timestamptz)", p.times[9])
 	require.Equal(t, content(p.states[9]), content(db.state("mesh.readable_resources")))
 	require.Contains(t, value[string](db, "SELECT message FROM mesh.revisions ORDER BY revision DESC LIMIT 1"), "restore to revision 9, of 20")
+}
+
+// A time before the first revision is most likely mistaken. Nothing is deleted unless that is what was
+// asked for.
+func TestRestoreToATimeBeforeTheFirstRevision(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.Put("x", "a")
+	for _, call := range []string{"mesh.restore(timestamptz '2001-01-01 00:00:00+00')", "mesh.restore(timestamptz '-infinity')", "mesh.restore(timestamptz '2001-01-01', names => '{x}')"} {
+		err := db.Refused("SELECT * FROM " + call)
+		require.Equal(t, "MS004", err.Code, call)
+		require.Contains(t, err.Message, "the history does not reach back to ")
+		require.Regexp(t, `^the first revision is of 2.*; mesh\.restore\(0\) deletes all that was made since$`, err.Hint)
+	}
+	require.Equal(t, int64(1), db.Newest())
+	require.Equal(t, []string{"delete x"}, collect[string](db, "SELECT operation || ' ' || name FROM mesh.restore(0)"))
+}
+
+// A query that finds nothing gives NULL, which is no reason to do nothing without a word.
+func TestNobodyGoesBackToNULL(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.Put("x", "a")
+	for call, want := range map[string]string{
+		"mesh.revert((SELECT max(revision) FROM mesh.revisions WHERE message = 'misspelt'))": "MS004 there is no such revision: NULL",
+		"mesh.restore(NULL::bigint)":                     "MS004 there is no such revision: NULL",
+		"mesh.restore(NULL::timestamptz)":                "MS004 there is no such time: NULL",
+		"mesh.restore(1, names => ARRAY['x', NULL])":     "MS010 there is no such name: NULL",
+		"mesh.diff(1, kinds => NULL, names => '{NULL}')": "MS010 there is no such name: NULL",
+	} {
+		err := db.Refused("SELECT * FROM " + call)
+		require.Equal(t, want, err.Code+" "+err.Message, call)
+		require.NotEmpty(t, err.Hint, call)
+	}
 }
 
 func TestRestoreOfSome(t *testing.T) {

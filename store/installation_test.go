@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,6 +62,31 @@ func TestChangesOfTheInstallationAreFound(t *testing.T) {
 	}
 	db.Exec("ALTER TABLE mesh.settings ALTER COLUMN value SET NOT NULL")
 	require.Empty(t, collect[string](db, whatDiffers))
+}
+
+// A migration that fails over what others have changed does not hide it: then it is looked for.
+func TestAFailedMigrationTellsWhatOthersHaveChanged(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.Exec(`ALTER TABLE mesh.resources RENAME labels TO lables;
+		ALTER TABLE mesh.settings DISABLE TRIGGER USER`)
+	before := collect[string](db, whatDiffers)
+	require.Contains(t, before, "column mesh.resources.labels is missing")
+	for range 2 {
+		err := migration.UpTelling(t.Context(), url, storetest.Quietly)
+		require.ErrorContains(t, err, `column "labels" of relation "mesh.resources" does not exist`)
+		require.ErrorContains(t, err, fmt.Sprintf("somebody has changed: %d. Look at them first: SELECT * FROM mesh.check_installation()", len(before)))
+		require.ElementsMatch(t, before, collect[string](db, whatDiffers))
+	}
+	db.Exec("ALTER TABLE mesh.resources RENAME lables TO labels")
+	require.NotEmpty(t, collect[string](db, whatDiffers), "the triggers")
+	require.NoError(t, migration.UpTelling(t.Context(), url, storetest.Quietly))
+	require.Empty(t, collect[string](db, whatDiffers))
+
+	// Of a schema that is half migrated there is nothing to compare with, which is told.
+	db.Exec("INSERT INTO mesh.schema_version (version_id, is_applied) VALUES (1000, true)")
+	require.Equal(t, []string{"schema mesh is between two versions"}, collect[string](db, whatDiffers))
 }
 
 // Only the owner and servers look.

@@ -23,7 +23,7 @@ var files embed.FS
 var sql = query.Read[struct {
 	SetCodeDigest, SetRegistryDigest, SetDigests, DropCode, BlockWrites, UnblockWrites  string
 	ViewsFit, InstallViews, Recheck, RefreshPrivileges, AdvanceSequences                string
-	MarkChanges, NoteObjects                                                            string
+	MarkChanges, NoteObjects, CountDiffering                                            string
 	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                          string
 	HasInternal, Installed, EmptySchema                                                 string
 	TryMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
@@ -51,7 +51,7 @@ func UpTelling(ctx context.Context, url string, tell func(string)) error {
 		}
 		for _, step := range []func(context.Context, *pgx.Conn, *goose.Provider, func(string)) error{migrateUp, installCode, installRegistry, installViews, recheckResources} {
 			if err := retryLocked(ctx, conn, tell, func() error { return step(ctx, conn, provider, tell) }); err != nil {
-				return err
+				return pointToChanges(ctx, conn, err)
 			}
 		}
 		if _, err := conn.Exec(ctx, sql.RefreshPrivileges); err != nil {
@@ -62,6 +62,16 @@ func UpTelling(ctx context.Context, url string, tell func(string)) error {
 		}
 		return advanceSequences(ctx, conn, tell)
 	})
+}
+
+// pointToChanges says with the error of a migration that others have changed the schema, which is
+// most likely why it failed.
+func pointToChanges(ctx context.Context, conn *pgx.Conn, err error) error {
+	var differing int
+	if conn.QueryRow(ctx, sql.CountDiffering).Scan(&differing) != nil || differing == 0 {
+		return err
+	}
+	return fmt.Errorf("%w\nobjects of the schema that somebody has changed: %d. Look at them first: SELECT * FROM mesh.check_installation()", err, differing)
 }
 
 // advanceSequences is for a copy of a mesh: logical replication and dumps of single tables do not

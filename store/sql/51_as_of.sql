@@ -109,6 +109,9 @@ DECLARE
   known   text[];
   other   record;
 BEGIN
+  IF array_position(names, NULL) IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'MS010', MESSAGE = 'there is no such name: NULL', HINT = 'mesh.readable_resources has the names of all';
+  END IF;
   SELECT n INTO unknown FROM unnest(names) n
     WHERE NOT EXISTS (SELECT FROM mesh.resources r WHERE r.name = n AND (kinds IS NULL OR r.kind = ANY (kinds)) AND (among IS NULL OR r.namespace = ANY (among)))
       AND NOT EXISTS (SELECT FROM mesh_internal.changes c WHERE c.name = n AND (kinds IS NULL OR c.kind = ANY (kinds)) AND (among IS NULL OR c.namespace = ANY (among))) LIMIT 1;

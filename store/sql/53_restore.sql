@@ -8,6 +8,16 @@ BEGIN
   END IF;
 END $$;
 
+-- require_moment refuses NULL where something is to be changed: most likely a query has found nothing,
+-- as max(revision) of no row does, and whoever called would take silence for success.
+CREATE OR REPLACE FUNCTION mesh_internal.require_moment(what text, given text) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF given IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'MS004', MESSAGE = format('there is no such %s: NULL', what),
+      HINT = 'mesh.revisions has all revisions; a query that finds none of them gives NULL';
+  END IF;
+END $$;
+
 -- restore locks each row that it writes, so it takes turns with others that write the same
 -- resources. It writes neither what is the same already, nor the entries of machines, which exist
 -- as long as the machines.
@@ -16,7 +26,7 @@ RETURNS TABLE (operation text, api_group text, kind text, namespace text, name t
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-  PERFORM mesh_internal.known_revision(at), mesh_internal.require_kinds(kinds), mesh_internal.require_names(kinds, namespaces, names), mesh_internal.name_unnamed(format('restore to revision %s', at));
+  PERFORM mesh_internal.require_moment('revision', at::text), mesh_internal.known_revision(at), mesh_internal.require_kinds(kinds), mesh_internal.require_names(kinds, namespaces, names), mesh_internal.name_unnamed(format('restore to revision %s', at));
   RETURN QUERY
     WITH target AS MATERIALIZED (
       SELECT t.* FROM mesh_internal.changed_since(at, kinds, namespaces, names) t
@@ -39,12 +49,18 @@ END $$;
 
 COMMENT ON FUNCTION mesh.restore(bigint, text[], text[], text[]) IS 'Makes the resources, or those of some kinds, namespaces and names, what they were at a revision: as a new revision, all or nothing. Returns what it changed.';
 
+-- A time before the first revision is refused: most likely it is mistaken, and all would be deleted.
 CREATE OR REPLACE FUNCTION mesh.restore(at timestamptz, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (operation text, api_group text, kind text, namespace text, name text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   revision bigint := mesh.revision_at(at);
 BEGIN
+  PERFORM mesh_internal.require_moment('time', at::text);
+  IF revision = 0 AND mesh.newest_revision() > 0 THEN
+    RAISE EXCEPTION USING ERRCODE = 'MS004', MESSAGE = format('the history does not reach back to %s', at),
+      HINT = concat_ws('; ', 'the first revision is of ' || (SELECT r.time FROM mesh.revisions r WHERE r.revision = 1), 'mesh.restore(0) deletes all that was made since');
+  END IF;
   PERFORM mesh_internal.name_unnamed(format('restore to revision %s, of %s', revision, at));
   RETURN QUERY SELECT * FROM mesh.restore(revision, kinds, namespaces, names);
 END $$;

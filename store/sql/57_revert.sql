@@ -94,7 +94,7 @@ BEGIN
   FOR outcome, api_group, kind, namespace, name, changed_by IN SELECT * FROM mesh_internal.undo(take_back.revision) LOOP
     IF waits AND outcome = 'conflict' THEN
       INSERT INTO mesh_internal.unreverted VALUES (take_back.revision, take_back.kind, take_back.api_group, take_back.namespace, take_back.name, take_back.changed_by,
-        coalesce(format('revision %s has changed it since', take_back.changed_by), 'it was being changed'));
+        coalesce('revision ' || take_back.changed_by || ' has changed it since', 'it was being changed'));
       conflicts := conflicts + 1;
     END IF;
     RETURN NEXT;
@@ -104,14 +104,16 @@ BEGIN
     WHERE d.revision = take_back.revision AND waits;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.revert(revision bigint) RETURNS TABLE (
+DROP FUNCTION IF EXISTS mesh.revert(bigint); -- of earlier programs
+CREATE OR REPLACE FUNCTION mesh.revert(revision bigint, whole boolean DEFAULT false) RETURNS TABLE (
   outcome text, api_group text, kind text, namespace text, name text, changed_by bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-  d mesh_internal.deadlines;
+  d         mesh_internal.deadlines;
+  conflicts text[] := '{}';
 BEGIN
-  PERFORM mesh_internal.known_revision(revert.revision);
+  PERFORM mesh_internal.require_moment('revision', revert.revision::text), mesh_internal.known_revision(revert.revision);
   IF revert.revision < mesh.oldest_revision() THEN
     RAISE EXCEPTION USING ERRCODE = 'MS004', MESSAGE = format('the history of revision %s is gone', revert.revision),
       HINT = format('the oldest revision that can be reverted is %s', mesh.oldest_revision());
@@ -126,10 +128,22 @@ BEGIN
   IF (SELECT t.secrets FROM mesh_internal.transactions t WHERE t.revision = revert.revision) THEN
     RAISE NOTICE 'the secrets that revision % has changed stay as they are, for what they were is not kept', revert.revision;
   END IF;
-  RETURN QUERY SELECT * FROM mesh_internal.take_back(revert.revision);
+  FOR outcome, api_group, kind, namespace, name, changed_by IN SELECT * FROM mesh_internal.take_back(revert.revision) LOOP
+    IF outcome = 'conflict' THEN
+      conflicts := conflicts || format('%s %s %s', kind, concat_ws('/', nullif(namespace, ''), name),
+        coalesce('was changed by revision ' || changed_by, 'was changed by a transaction without a revision yet'));
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+  IF whole AND cardinality(conflicts) > 0 THEN
+    RAISE EXCEPTION USING ERRCODE = 'MS006',
+      MESSAGE = format('revision %s cannot be taken back whole: %s', revert.revision, array_to_string(conflicts[:5], ', '))
+        || CASE WHEN cardinality(conflicts) > 5 THEN format(', and %s more', cardinality(conflicts) - 5) ELSE '' END,
+      HINT = 'nothing was taken back; without whole => true the others are, and these are left as they are, to be changed by hand';
+  END IF;
 END $$;
 
-COMMENT ON FUNCTION mesh.revert IS 'Takes one revision back, as a new revision, and returns what became of each of its resources: reverted; unchanged, because it is already as it was; or conflict, because changed_by has changed it since.';
+COMMENT ON FUNCTION mesh.revert IS 'Takes one revision back, as a new revision, and returns what became of each of its resources: reverted; unchanged, because it is already as it was; or conflict, because changed_by has changed it since. With whole => true a conflict is an error, and nothing is taken back.';
 
 -- leave_unreverted records that the current rules do not let a revision be taken back.
 CREATE OR REPLACE FUNCTION mesh_internal.leave_unreverted(revision bigint, reason text) RETURNS void

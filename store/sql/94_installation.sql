@@ -74,6 +74,7 @@ BEGIN
       UPDATE mesh_internal.installed_objects i SET state = 'changed' WHERE i.kind = d.kind AND i.name = d.name;
     ELSE
       UPDATE mesh_internal.installation SET code_digest = '' WHERE code_digest <> '';
+      UPDATE mesh_internal.installation SET noted_digest = mesh_internal.schema_digest(); -- so that it is told, too, if the migration fails
     END IF;
   END LOOP;
 END $$;
@@ -125,6 +126,10 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp A
 BEGIN
   IF NOT mesh_internal.speaks_for_others() THEN
     PERFORM mesh_internal.require_owner('look for changes of the installation');
+  END IF;
+  IF (SELECT n.noted_digest <> mesh_internal.schema_digest() FROM mesh_internal.installation n) THEN
+    RETURN QUERY VALUES ('schema', 'mesh', 'is between two versions: a migration has begun and not ended, and what others have changed cannot be told',
+      'wait if mcp-server migrate up runs; otherwise run it, and do what its error says');
   END IF;
   RETURN QUERY
     SELECT d.kind, d.name, CASE

@@ -102,3 +102,7 @@ DO $$ BEGIN IF EXISTS (SELECT FROM pg_proc WHERE pronamespace IN ({{Schemas}}) A
 -- name: NoteObjects
 -- Notes what the schema has now.
 SELECT mesh_internal.note_objects()
+
+-- name: CountDiffering
+-- How many objects of the schema others have changed. Older schemas do not know.
+SELECT count(*) FROM mesh.check_installation() WHERE kind <> 'schema'
