@@ -34,7 +34,15 @@ func (f folder) prepare() error {
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return fmt.Errorf("make the folder for the certificate: %w", err)
 	}
+	return f.check()
+}
+
+// check refuses a folder that is not safe for a key. Who only reads needs none, and makes none.
+func (f folder) check() error {
 	info, err := os.Stat(string(f))
+	if f == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

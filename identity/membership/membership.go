@@ -66,8 +66,8 @@ var (
 
 // Open loads a membership. It returns ErrNone if the program has not joined yet.
 func Open(o Options) (*Membership, error) {
-	m, err := open(o)
-	if err != nil {
+	m := open(o)
+	if err := m.folder.check(); err != nil {
 		return nil, err
 	}
 	s, err := m.read()
@@ -82,8 +82,8 @@ func Open(o Options) (*Membership, error) {
 // retry uses the same key: so a join token still works if an earlier attempt used it up but its
 // answer was lost.
 func Join(ctx context.Context, o Options, ask Ask) (*Membership, error) {
-	m, err := open(o)
-	if err != nil {
+	m := open(o)
+	if err := m.folder.prepare(); err != nil {
 		return nil, err
 	}
 	key, err := m.folder.joiningKey()
@@ -109,12 +109,11 @@ func (m *Membership) begin(s *State) {
 	m.replace(s)
 }
 
-func open(o Options) (*Membership, error) {
+func open(o Options) *Membership {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	m := &Membership{options: o, folder: folder(o.Folder), soon: make(chan struct{}, 1)}
-	return m, m.folder.prepare()
+	return &Membership{options: o, folder: folder(o.Folder), soon: make(chan struct{}, 1)}
 }
 
 // Current returns the current state.

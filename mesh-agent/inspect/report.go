@@ -82,7 +82,11 @@ func writeXDS(w io.Writer, x *status.XDS, now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(x.Resources)) {
 		all = append(all, strconv.Itoa(x.Resources[name])+" "+name)
 	}
-	line(w, "xds", x.State, since(x.Since, now), strings.Join(all, ", "), when("kept ", x.Kept, now), word("refused: ", x.LastNACK))
+	before := "" // what is refused now is beneath
+	if x.Trouble == "" {
+		before = word("refused last: ", x.LastNACK)
+	}
+	line(w, "xds", x.State, since(x.Since, now), strings.Join(all, ", "), when("kept ", x.Kept, now), before)
 }
 
 // writeWasm prints nothing for a machine without plugins.

@@ -28,3 +28,16 @@ func TestReportOfWasmModules(t *testing.T) {
 	require.Regexp(t, `(?m)^oci://r.example/a:v1 +2h0m +4096 +abcd$`, text)
 	require.Contains(t, text, "- wasm: the module of shop.b, shop.c is not there: there is no answer within 30s\n")
 }
+
+func TestReportOfARefusal(t *testing.T) {
+	t.Parallel()
+	written := func(x *status.XDS) string {
+		var out bytes.Buffer
+		require.NoError(t, inspect.WriteReport(&out, &status.Report{XDS: x}, time.Now()))
+		return out.String()
+	}
+	now := written(&status.XDS{State: "synced", LastNACK: "Listener: no", Trouble: "Envoy refuses a Listener: no"})
+	require.Regexp(t, `(?m)^xds +synced$`, now)
+	require.Contains(t, now, "What is wrong:\n- xds: Envoy refuses a Listener: no\n")
+	require.Regexp(t, `(?m)^xds +synced, refused last: Listener: no$`, written(&status.XDS{State: "synced", LastNACK: "Listener: no"}))
+}

@@ -83,10 +83,11 @@ func (c *Conversion) to(s *service, subset string, at *report.Place) *networking
 		targets, why = c.resolve(s, subset, 1)
 	}
 	if why != nil {
+		whose := refusedOf(s, subset, at != nil)
 		if at == nil {
 			at = &why.at
 		}
-		c.Lose(*at, why.what+": "+refused, why.why)
+		c.Lose(*at, why.what+": "+whose, why.why)
 		return refusing(nil)
 	}
 	weights := weightsOf(targets)
@@ -107,6 +108,24 @@ func (c *Conversion) to(s *service, subset string, at *report.Place) *networking
 		out.Route[0].Weight = 0
 	}
 	return out
+}
+
+// refusedOf says whose requests are refused: those of a route, or all that no route of the service is for. A splitter
+// of which one split cannot be said refuses those of the others, too: nobody said who is to have its share.
+func refusedOf(s *service, subset string, ofRoute bool) string {
+	which := "ALL requests of " + s.name
+	switch {
+	case ofRoute && (s.splitter == nil || subset != ""):
+		return refused
+	case ofRoute:
+		which = "ALL requests of the route"
+	case len(s.router.Objects("Routes")) > 0:
+		which += " that no route of its service-router is for"
+	}
+	if s.splitter != nil && subset == "" {
+		which += ", also those of the other splits,"
+	}
+	return which + " are answered with 503"
 }
 
 // refusing is a route that lets nothing through.

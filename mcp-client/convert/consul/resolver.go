@@ -28,7 +28,7 @@ func (c *Conversion) subsetsOf(s *service) map[string]map[string]string {
 			said = said && kinds.ValidLabel(key, value) && key != appLabel
 		}
 		if !said {
-			c.Lose(subset.At, fmt.Sprintf("labels cannot say the filter %s: the subset is left out, and requests to it are answered with 503", filter),
+			c.Lose(subset.At, fmt.Sprintf("labels cannot say the filter %s: the subset is left out, and requests to it are answered with 503, and so are all of a splitter that has a split for it", filter),
 				"give its instances a meta of their own, and filter by Service.Meta.KEY == VALUE")
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/documents"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/fields"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
@@ -74,8 +75,11 @@ func (c *Conversion) read(value any, at report.Place) {
 	}
 	mesh := cmp.Or(o.Text("mesh"), r.labels["kuma.io/mesh"], "default")
 	switch version := o.Text("apiVersion"); {
-	case r.kind == "" || o.Has("kind") && !strings.HasPrefix(version, "kuma.io/"):
-		c.others[cmp.Or(r.kind, "document")]++
+	case r.kind == "":
+		c.Lose(at, "it has neither a type nor a kind, and is left out", "")
+		return
+	case o.Has("kind") && !strings.HasPrefix(version, "kuma.io/"):
+		c.others[r.kind]++
 		return
 	case r.kind == "Mesh":
 		mesh = r.name
@@ -131,6 +135,21 @@ var converted = []string{
 	"MeshTimeout", "MeshRetry", "MeshCircuitBreaker", "MeshLoadBalancingStrategy", "MeshFaultInjection", "MeshAccessLog",
 }
 
+// ofKuma are kinds that say nothing of requests: how Kuma itself is set up, and what it has seen.
+var ofKuma = []string{
+	"Zone", "ZoneInsight", "ZoneIngress", "ZoneIngressInsight", "ZoneEgress", "ZoneEgressInsight", "DataplaneInsight", "DataplaneOverview", "MeshInsight", "ServiceInsight",
+	"Secret", "GlobalSecret", "Config", "HostnameGenerator", "ContainerPatch", "MeshGatewayConfig", "Workload",
+}
+
+// unknown tells of a resource of a kind that this conversion has never heard of, such as a mistyped one.
+func (c *Conversion) unknown(r *resource) {
+	hint := "write by hand what it says; docs/from-kuma.md has what takes the place of what"
+	if near := nearest.Word(r.kind, slices.Concat(converted, ofKuma, slices.Sorted(maps.Keys(unsaid)))); near != "" {
+		hint = `did you mean "` + near + `"?`
+	}
+	c.Lose(r.at, "a resource of this kind is not known, and is left out", hint)
+}
+
 // Convert writes what was read.
 func (c *Conversion) Convert() {
 	c.security()
@@ -146,11 +165,15 @@ func (c *Conversion) Convert() {
 	c.permissions()
 	c.accessLogs()
 	for _, r := range c.all {
-		if what, is := unsaid[r.kind]; is {
+		what, is := unsaid[r.kind]
+		switch {
+		case is:
 			c.Lose(r.at, "a resource of this kind is not converted", what)
-		} else if !slices.Contains(converted, r.kind) {
+		case slices.Contains(ofKuma, r.kind):
 			c.others[r.kind]++
-		} else {
+		case !slices.Contains(converted, r.kind):
+			c.unknown(r)
+		default:
 			for _, at := range r.spec.Unread() {
 				c.Lose(at, "it is not understood, or has no counterpart, and is left out", "see docs/from-kuma.md")
 			}

@@ -15,8 +15,8 @@ import (
 // refused says what becomes of requests for which there is no such answer.
 const refused = ": its requests are answered with 500"
 
-// answer converts a return for a path; nil if it cannot be said.
-func (s *server) answer(d *nginxconf.Directive, path precedence.Path) *gateway.Action {
+// answer converts a return for a path, which stands in a scope; nil if it cannot be said.
+func (s *server) answer(d *nginxconf.Directive, path precedence.Path, in scope) *gateway.Action {
 	code, to := d.Arg(0), d.Arg(1)
 	if len(d.Args) == 1 && strings.Contains(code, "://") {
 		code, to = "302", code
@@ -32,7 +32,7 @@ func (s *server) answer(d *nginxconf.Directive, path precedence.Path) *gateway.A
 		return nil
 	}
 	out.StatusCode = status
-	return redirect(out)
+	return s.redirect(out, in)
 }
 
 // url divides an address into its scheme, its host and the rest.
@@ -113,7 +113,7 @@ func (l *location) rule() gateway.Rule {
 	for _, d := range l.directive.Block {
 		switch {
 		case d.Name == "return":
-			rule.Then = l.answer(d, l.path)
+			rule.Then = l.answer(d, l.path, l.scope)
 			return rule
 		case d.Name == "if":
 			l.Lose(place(d), "the condition is not understood, and may refuse requests: those of the location are answered with 500", "remove it, and convert again")
@@ -152,6 +152,6 @@ func (l *location) withoutSlash() (rule gateway.Rule, is bool) {
 	}
 	return gateway.Rule{
 		Match: precedence.Match{Path: precedence.Path{Form: precedence.Exact, Text: path}}, From: l.at,
-		Then: redirect(&gateway.Redirect{StatusCode: 301, Path: gateway.FullPath(path + "/")}),
+		Then: l.redirect(&gateway.Redirect{StatusCode: 301, Path: gateway.FullPath(path + "/")}, l.scope),
 	}, true
 }

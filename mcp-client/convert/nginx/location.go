@@ -33,10 +33,10 @@ func (s *server) rules(r request, conditions conditions) (out []gateway.Rule) {
 		switch d.Name {
 		case "if":
 			if c, _ := conditionOf(d); c.holds(r) {
-				return append(out, gateway.Rule{Then: s.answer(c.then, precedence.Path{}), From: place(d)})
+				return append(out, gateway.Rule{Then: s.answer(c.then, precedence.Path{}, s.scope), From: place(d)})
 			}
 		case "return":
-			return append(out, gateway.Rule{Then: s.answer(d, precedence.Path{}), From: place(d)})
+			return append(out, gateway.Rule{Then: s.answer(d, precedence.Path{}, s.scope), From: place(d)})
 		case "rewrite":
 			out = append(out, s.rewriteAll(d))
 		}
@@ -74,12 +74,14 @@ func (s *server) rewriteAll(d *nginxconf.Directive) gateway.Rule {
 	}
 	return gateway.Rule{
 		Match: precedence.Match{Path: precedence.Path{Form: precedence.Beginning, Text: prefix}}, From: at,
-		Then: redirect(&gateway.Redirect{StatusCode: code, Path: gateway.PrefixPath(with)}),
+		Then: s.redirect(&gateway.Redirect{StatusCode: code, Path: gateway.PrefixPath(with)}, s.scope),
 	}
 }
 
-func redirect(to *gateway.Redirect) *gateway.Action {
-	return &gateway.Action{Filters: []gateway.Filter{{Type: "RequestRedirect", Redirect: to}}}
+func (s *server) redirect(to *gateway.Redirect, in scope) *gateway.Action {
+	a := &gateway.Action{Filters: []gateway.Filter{{Type: "RequestRedirect", Redirect: to}}}
+	s.addHeaders(a, in)
+	return a
 }
 
 // locations are those of the server. Blocks within them are told of, and answer nothing.

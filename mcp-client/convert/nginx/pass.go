@@ -108,10 +108,15 @@ func (l *location) headers(a *gateway.Action, rewrite *gateway.Rewrite, upstream
 	if !request.Empty() {
 		a.Filters = append(a.Filters, gateway.Filter{Type: "RequestHeaderModifier", RequestHeaders: request})
 	}
+	l.addHeaders(a, l.scope)
+}
+
+// addHeaders converts what is added to responses. NGINX adds it to redirections, too, whether or not it says always.
+func (s *server) addHeaders(a *gateway.Action, in scope) {
 	response := &gateway.Modifier{}
-	for _, h := range l.scope.responseHeaders {
+	for _, h := range in.responseHeaders {
 		if strings.Contains(h.Arg(1), "$") {
-			l.Lose(place(h), fmt.Sprintf("a route sets headers to fixed values: %s is not added", h.Arg(0)), "")
+			s.Lose(place(h), fmt.Sprintf("a route sets headers to fixed values: %s is not added", h.Arg(0)), "")
 			continue
 		}
 		response.Add = append(response.Add, gateway.Header{Name: h.Arg(0), Value: h.Arg(1)})

@@ -23,6 +23,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -63,6 +64,7 @@ type world struct {
 	route    string
 	wrong    bool // one cluster is invalid for Envoy
 	plugins  []wasmPlugin
+	taken    int // a listener wants this port of loopback, unless it is 0
 }
 
 const overADS = `{"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"}`
@@ -93,6 +95,12 @@ func (w world) sets(t testing.TB) map[string]*served.Set {
 			"@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
 			"stat_prefix": "in", "rds": {"route_config_name": "r", "config_source": %s},
 			"http_filters": [%s{"name": "router", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}]}}]}]}`, overADS, filters))
+	if w.taken != 0 {
+		name := fmt.Sprintf("127.0.0.1_%d", w.taken)
+		add(lds, name, "1", &listenerv3.Listener{}, fmt.Sprintf(`{"name": %q, "address": {"socket_address": {"address": "127.0.0.1", "port_value": %d}},
+			"filter_chains": [{"filters": [{"name": "tcp", "typed_config": {
+				"@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy", "stat_prefix": "t", "cluster": "c0"}}]}]}`, name, w.taken))
+	}
 	add(rds, "r", w.route, &routev3.RouteConfiguration{}, fmt.Sprintf(`{"name": "r", "virtual_hosts": [{"name": "all", "domains": ["*"],
 		"response_headers_to_add": [{"header": {"key": "route", "value": %[1]q}}],
 		"routes": [{"match": {"prefix": "/"}, "route": {"cluster": %[1]q}}]}]}`, w.route))

@@ -50,6 +50,7 @@ type Server struct {
 
 	mu           sync.Mutex
 	status       Status
+	refusals     *refusals         // of the newest stream; nil before the first
 	nameVersions map[string]string // versions of the table that Options.Names received last
 }
 

@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/relay"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
@@ -134,6 +136,41 @@ func TestRefusedResponseIsNotStored(t *testing.T) {
 			again := envoytest.Start(t, after.bootstrap(t, form))
 			answers(t, again, "c2")
 			require.NotContains(t, after.log.String(), "Envoy refuses something of the last good")
+		})
+	}
+}
+
+// What Envoy refuses is a trouble until it need not have it any more.
+func TestARefusedListenerIsATrouble(t *testing.T) {
+	t.Parallel()
+	application, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { application.Close() })
+	for _, form := range forms {
+		t.Run(string(form), func(t *testing.T) {
+			t.Parallel()
+			mesh, w := &served.Topic{}, world{clusters: 1, port: backend(t), route: "c0"}
+			publish(t, mesh, w)
+			discovery := start(t, mesh, "")
+			a := run(t, "", relay.Options{}, discovery.address)
+			once(t, a.bootstrap(t, form), func(t *testing.T, e *envoytest.Envoy) {
+				answers(t, e, "c0")
+				require.Empty(t, a.Report().Trouble)
+				w.taken = application.Addr().(*net.TCPAddr).Port
+				publish(t, mesh, w)
+				require.Eventually(t, func() bool { return a.Report().Trouble != "" }, limit, 5*time.Millisecond)
+				at := application.Addr().String()
+				require.Contains(t, a.Report().Trouble, "Envoy refuses a Listener: ")
+				require.Contains(t, a.Report().Trouble, "cannot bind '"+at+"': Address already in use. Another program has "+at+", probably the application itself: ")
+				require.NotContains(t, a.Report().Trouble+a.Report().LastNACK, "\n")
+				w.taken = 0
+				if form == bootstrap.SotW {
+					w.taken = int(envoytest.Port(t)) // who goes back to what Envoy has sends nothing
+				}
+				publish(t, mesh, w)
+				require.Eventually(t, func() bool { return a.Report().Trouble == "" }, limit, 5*time.Millisecond)
+				require.Contains(t, a.Report().LastNACK, at)
+			})
 		})
 	}
 }

@@ -38,14 +38,30 @@ func (s *Server) Status() Status {
 // Report says for the status of the agent where Envoy's configuration comes from.
 func (s *Server) Report() status.XDS {
 	now, kept := s.Status(), s.Kept.Summary()
-	out := status.XDS{State: string(now.State), Since: now.Since, Resources: kept.Resources, Kept: kept.At, LastNACK: now.Refusal}
+	out := status.XDS{State: string(now.State), Since: now.Since, Resources: kept.Resources, Kept: kept.At, LastNACK: oneLine(now.Refusal)}
 	switch {
 	case now.State == LastGood:
 		out.Trouble = "no discovery answers, and Envoy runs with what it accepted last, as of " + kept.At.Format(time.RFC3339)
 	case kept.Failed != nil:
 		out.Trouble = "what Envoy accepts cannot be kept for when discovery is away; make room, and start the agent anew: " + kept.Failed.Error()
 	}
+	if refused := s.refusing(); refused != "" && out.Trouble != "" {
+		out.Trouble += "; " + refused
+	} else if refused != "" {
+		out.Trouble = refused
+	}
 	return out
+}
+
+// refusing says what Envoy refuses now, "" for nothing.
+func (s *Server) refusing() string {
+	s.mu.Lock()
+	now := s.refusals
+	s.mu.Unlock()
+	if now == nil {
+		return ""
+	}
+	return now.trouble()
 }
 
 // markSynced records that discovery answers Envoy.

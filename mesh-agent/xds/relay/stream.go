@@ -28,11 +28,15 @@ type stream struct {
 	names    *nameSubscription
 	kept     *lastgood.Stream // nil if nothing is stored
 	plugins  *plugins         // nil if modules are not fetched
+	refusals *refusals
 	passage  atomic.Pointer[passage.Stream]
 }
 
 func newStream(s *Server, form wire.Form, down grpc.ServerStream) *stream {
-	st := &stream{server: s, form: form, down: down, requests: make(chan *message), replay: newReplayBuffer()}
+	st := &stream{server: s, form: form, down: down, requests: make(chan *message), replay: newReplayBuffer(), refusals: newRefusals(form)}
+	s.mu.Lock()
+	s.refusals = st.refusals
+	s.mu.Unlock()
 	if s.Kept != nil {
 		st.kept = s.Kept.Stream(form)
 	}
@@ -238,12 +242,14 @@ func (st *stream) deliver(ctx context.Context, p *discoveryStream, m *message) e
 		return nil
 	}
 	st.passage.Load().Response(r)
+	st.refusals.response(r)
 	return st.down.SendMsg(m)
 }
 
 // sendDown sends Envoy a response that is not as discovery sent it.
 func (st *stream) sendDown(r *wire.Response) error {
 	st.kept.OnResponse(r)
+	st.refusals.response(r)
 	return st.down.SendMsg(&message{r.Encode(st.form)})
 }
 
@@ -281,6 +287,7 @@ func (st *stream) observe(m *message) *wire.Request {
 	if r.Refused {
 		st.server.refused(r)
 	}
+	st.refusals.request(r)
 	st.passage.Load().Request(r)
 	st.kept.OnRequest(r)
 	return r
