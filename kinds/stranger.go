@@ -1,7 +1,6 @@
 package kinds
 
 import (
-	"fmt"
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
@@ -36,7 +35,7 @@ func ofKuma(node *yaml.Node) (v Violation, is bool) {
 		return Violation{}, false
 	}
 	v = Violation{
-		Kind: kind.Value, Path: "type", Reason: fmt.Sprintf("%s in this form is a resource of Kuma", kind.Value),
+		Kind: kind.Value, Path: "type", Reason: kind.Value + " in this form is a resource of Kuma",
 		Hint: "mcp-client import --from kuma brings it into the mesh, and mcp-client convert --from kuma prints what it becomes",
 	}
 	if name := member(node, "name"); name != nil {
