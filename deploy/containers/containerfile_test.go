@@ -151,11 +151,11 @@ func TestProgramsAreCompiledLikePackages(t *testing.T) {
 
 	script, err := os.ReadFile(filepath.Join(root, "deploy/packages/build"))
 	require.NoError(t, err)
-	flags := regexp.MustCompile(`(?s)(CGO_ENABLED=0 GOOS=linux) .*?(go build -trimpath .*?-ldflags ".*?)\$`).FindStringSubmatch(string(script))
+	flags := regexp.MustCompile(`(?s)(CGO_ENABLED=0) GOOS="\$\{4:-linux\}" .*?go -C "\$1" (build -trimpath .*?-ldflags ".*?)\$`).FindStringSubmatch(string(script))
 	require.NotNil(t, flags)
 	stages := read(t).Stages
 	line := strings.Join(stages["build"].All("RUN"), "\n")
-	require.Contains(t, line, flags[1])
+	require.Contains(t, line, flags[1]+" GOOS=linux")
 	require.Contains(t, line, strings.Join(strings.Fields(strings.ReplaceAll(flags[2], "\\\n", " ")), " "), "other flags than those of packages")
 }
 
