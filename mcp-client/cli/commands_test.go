@@ -88,7 +88,7 @@ func TestCommandsOfThePagesExist(t *testing.T) {
 	}
 }
 
-var inHint = regexp.MustCompile(`mcp-client ([a-z-]+(?: (?:list|create))?)`)
+var inHint = regexp.MustCompile(`mcp-client ([a-z-]+(?: (?:list|create)\b)?)`)
 
 // Commands that are named for kinds of other programs are commands, and a hint tells of each.
 func TestKindsOfOtherProgramsAreAnsweredWithCommands(t *testing.T) {
