@@ -8,7 +8,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/pgmesh/pgmesh/deploy/terraform/mesh"
@@ -29,20 +28,20 @@ const message = "message"
 func argumentOf(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
 // newSession returns a session whose flags have their defaults.
-func newSession() (*session.Session, *cobra.Command) {
+func newSession() (*session.Session, *pflag.FlagSet) {
 	s := session.New(strings.NewReader(""), output.NewPrinter(io.Discard, io.Discard, os.Getenv), os.Getenv)
-	cmd := &cobra.Command{Use: "terraform-provider-pgmesh"}
-	s.DeclareFlags(cmd.Flags())
-	return s, cmd
+	flags := pflag.NewFlagSet("terraform-provider-pgmesh", pflag.ContinueOnError)
+	s.DeclareFlags(flags)
+	return s, flags
 }
 
 func arguments() map[string]schema.Attribute {
-	_, cmd := newSession()
+	_, flags := newSession()
 	all := map[string]schema.Attribute{
 		message: schema.StringAttribute{Optional: true, Description: "Why changes are made, to be kept with the revisions."},
 	}
 	for _, name := range settings {
-		flag := cmd.Flags().Lookup(name)
+		flag := flags.Lookup(name)
 		text := inArguments(sentence(flag.Usage))
 		if flag.Value.Type() == "bool" {
 			all[argumentOf(name)] = schema.BoolAttribute{Optional: true, Description: text}
@@ -88,25 +87,18 @@ func given(config tftypes.Value) (map[string]string, bool, error) {
 }
 
 func connect(given map[string]string, version string) (*mesh.Mesh, error) {
-	s, cmd := newSession()
+	s, flags := newSession()
 	for name, value := range given {
 		if name == message {
 			continue
 		}
-		if err := set(cmd.Flags(), name, value); err != nil {
-			return nil, err
+		if err := flags.Set(name, value); err != nil {
+			return nil, fmt.Errorf("--%s: %w", name, err)
 		}
 	}
-	if err := s.ApplySettings(cmd); err != nil {
+	if err := s.Complete(flags); err != nil {
 		return nil, err
 	}
 	s.Server.Agent = "terraform-provider-pgmesh/" + version
 	return mesh.Connect(s, given[message])
-}
-
-func set(flags *pflag.FlagSet, name, value string) error {
-	if err := flags.Set(name, value); err != nil {
-		return fmt.Errorf("--%s: %w", name, err)
-	}
-	return nil
 }

@@ -41,18 +41,30 @@ func contextSettings(f *pflag.FlagSet) []string {
 	return names
 }
 
-// ApplySettings sets the flags that were not given from the environment and the context.
+// ApplySettings sets the flags of a command that were not given: from the environment, and from the
+// context if the command needs a server.
 func (s *Session) ApplySettings(cmd *cobra.Command) error {
-	f := cmd.Flags()
+	if withoutServer(cmd) {
+		return s.begin(cmd.Flags())
+	}
+	return s.Complete(cmd.Flags())
+}
+
+// Complete sets flags that were not given from the environment and the context.
+func (s *Session) Complete(f *pflag.FlagSet) error {
+	if err := s.begin(f); err != nil {
+		return err
+	}
+	return s.readContext(f)
+}
+
+func (s *Session) begin(f *pflag.FlagSet) error {
 	if err := s.readEnvironment(f); err != nil {
 		return err
 	}
 	s.Namespace.Chosen = f.Changed("namespace")
 	s.Started = true
-	if withoutServer(cmd) {
-		return nil
-	}
-	return s.readContext(f)
+	return nil
 }
 
 // withoutServer reports whether a command needs no server, and so works even if the contexts are
