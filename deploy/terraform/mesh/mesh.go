@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/pgmesh/pgmesh/deploy/terraform/spec"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
@@ -74,9 +75,13 @@ func (m *Mesh) Get(ctx context.Context, key kinds.Key) (*Resource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", key, err)
 	}
-	spec, err := decode(text)
+	tree, err := spec.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	members, _ := tree.(map[string]any)
 	metadata := answer.GetResource().GetMetadata()
-	return &Resource{Key: key, Labels: metadata.GetLabels(), Annotations: metadata.GetAnnotations(), Spec: spec, Revision: metadata.GetResourceVersion()}, err
+	return &Resource{Key: key, Labels: metadata.GetLabels(), Annotations: metadata.GetAnnotations(), Spec: members, Revision: metadata.GetResourceVersion()}, nil
 }
 
 // Change is what came of a change.
@@ -87,12 +92,12 @@ type Change struct {
 
 // Apply makes a resource what it says. Its Revision is the one that the resource must be at.
 func (m *Mesh) Apply(ctx context.Context, r *Resource, dryRun bool) (*Change, error) {
-	document, err := json.Marshal(r)
+	document, err := r.document()
 	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", r.Key, err)
+		return nil, err
 	}
 	answer, err := call(ctx, m, m.admin.Apply, &adminv1.ApplyRequest{
-		Documents: []*adminv1.Document{{Content: document}}, Message: m.Message, Author: change.Author(), DryRun: dryRun,
+		Documents: []*adminv1.Document{document}, Message: m.Message, Author: change.Author(), DryRun: dryRun,
 		Expected: []*adminv1.ExpectedRevision{{Resource: connect.RefOf(r.Key), Revision: r.Revision}},
 	})
 	if err != nil {
@@ -101,20 +106,15 @@ func (m *Mesh) Apply(ctx context.Context, r *Resource, dryRun bool) (*Change, er
 	return &Change{answer.GetRevision(), problems.WarningsOf(answer)}, nil
 }
 
-// MarshalJSON writes the resource as people do.
-func (r *Resource) MarshalJSON() ([]byte, error) {
-	type metadata struct {
-		Name        string            `json:"name"`
-		Namespace   string            `json:"namespace,omitempty"`
-		Labels      map[string]string `json:"labels,omitempty"`
-		Annotations map[string]string `json:"annotations,omitempty"`
+// document writes the resource as it is sent.
+func (r *Resource) document() (*adminv1.Document, error) {
+	spec, err := json.Marshal(r.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", r.Key, err)
 	}
-	return json.Marshal(struct {
-		APIVersion string         `json:"apiVersion"`
-		Kind       string         `json:"kind"`
-		Metadata   metadata       `json:"metadata"`
-		Spec       map[string]any `json:"spec"`
-	}{r.Key.Kind.APIVersion(), r.Key.Kind.Name, metadata{r.Key.Name, r.Key.Namespace, r.Labels, r.Annotations}, r.Spec})
+	return change.SentDocument(&kinds.Document{Spec: spec, Resource: &kinds.Resource{
+		Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name, Labels: r.Labels, Annotations: r.Annotations,
+	}}, "")
 }
 
 // Delete removes a resource, if there is one.

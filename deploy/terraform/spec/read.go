@@ -187,18 +187,24 @@ func decimal(number *big.Float) json.Number {
 
 var errMore = errors.New("there is more after the value")
 
+// Decode reads JSON without losing a digit of its numbers.
+func Decode(text []byte) (tree any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&tree); err != nil {
+		return nil, err
+	}
+	if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
+		return nil, errMore
+	}
+	return tree, nil
+}
+
 // decoded reads an object that is written as a string.
 func (r *Reading) decoded(path, text string) any {
-	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
-	decoder.UseNumber()
-	var tree any
-	err := decoder.Decode(&tree)
-	if _, more := decoder.Token(); err == nil && !errors.Is(more, io.EOF) {
-		err = errMore
-	}
+	tree, err := Decode([]byte(text))
 	if err != nil {
 		r.Problems = append(r.Problems, schema.Problem{Path: path, Reason: "not JSON: " + err.Error(), Hint: "write jsonencode({…})"})
-		return nil
 	}
 	return tree
 }

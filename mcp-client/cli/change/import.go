@@ -79,7 +79,7 @@ type importSender struct {
 }
 
 func (s *importSender) document(d *kinds.Document) error {
-	sent, err := sentDocument(d, "")
+	sent, err := SentDocument(d, "")
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 func Apply(ctx context.Context, s *session.Session, documents []*kinds.Document, o Options, expected ...*adminv1.ExpectedRevision) error {
 	req := &adminv1.ApplyRequest{Message: o.Message, DryRun: o.DryRun, Author: Author(), Expected: expected, ConfirmWithin: o.Confirmation(), ExpectResourceVersions: true}
 	for _, d := range documents {
-		sent, err := sentDocument(d, VersionOf(d))
+		sent, err := SentDocument(d, VersionOf(d))
 		if err != nil {
 			return err
 		}
@@ -47,9 +47,9 @@ func VersionOf(d *kinds.Document) string {
 	return d.ResourceVersion
 }
 
-// sentDocument encodes the parsed document on one line. So the server sees the default namespace,
+// SentDocument encodes the parsed document on one line. So the server sees the default namespace,
 // and reports problems at the document's first line. version is the revision that the resource has to be at, "" for any.
-func sentDocument(d *kinds.Document, version string) (*adminv1.Document, error) {
+func SentDocument(d *kinds.Document, version string) (*adminv1.Document, error) {
 	r := d.Resource
 	if r.Kind == kinds.Secret {
 		return sentSecret(d, metadata{r.Name, r.Namespace, r.Labels, nil, ""})
@@ -66,7 +66,7 @@ func sentDocument(d *kinds.Document, version string) (*adminv1.Document, error) 
 	return &adminv1.Document{Content: content, File: d.File, Index: int32(d.Index), Line: int32(d.Line)}, nil
 }
 
-// sentSecret is sentDocument for a secret, which has a type and data in place of a spec.
+// sentSecret is SentDocument for a secret, which has a type and data in place of a spec.
 func sentSecret(d *kinds.Document, m metadata) (*adminv1.Document, error) {
 	var spec map[string]any
 	if err := json.Unmarshal(d.Spec, &spec); err != nil {
