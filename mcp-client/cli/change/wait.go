@@ -27,7 +27,9 @@ same. Whatever comes of the wait, the change is committed and stays.`
 const (
 	waitFlag    = "wait"
 	timeoutFlag = "wait-timeout"
+	usualWait   = 30 * time.Second
 	longestWait = time.Hour
+	outOfBounds = "write a time of an hour at most"
 )
 
 // waiting is what --wait says.
@@ -42,7 +44,7 @@ func (o *Options) DeclareWait(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Var(&o.wait.enough, waitFlag, "wait until connected proxies run the change: all, a share such as 90%, or so many")
 	f.Lookup(waitFlag).NoOptDefVal = allProxies
-	f.DurationVar(&o.wait.timeout, timeoutFlag, 30*time.Second, "how long to --wait, an hour at most")
+	f.DurationVar(&o.wait.timeout, timeoutFlag, usualWait, "how long to --wait, an hour at most")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.checkWait(f.Changed(timeoutFlag)); err != nil {
 			return failure.Usage(cmd, err)
@@ -58,11 +60,13 @@ func (o *Options) checkWait(timed bool) error {
 		return errors.New("--" + timeoutFlag + " says how long to --" + waitFlag + ", which is missing")
 	case o.wait.enough.text != "" && o.DryRun:
 		return errors.New("--" + waitFlag + " waits for a change, and --dry-run makes none")
-	case o.wait.timeout < 0 || o.wait.timeout > longestWait:
-		return fmt.Errorf("--%s %s: write a time of an hour at most", timeoutFlag, o.wait.timeout)
+	case !o.wait.inBounds():
+		return fmt.Errorf("--%s %s: "+outOfBounds, timeoutFlag, o.wait.timeout)
 	}
 	return nil
 }
+
+func (w *waiting) inBounds() bool { return w.timeout >= 0 && w.timeout <= longestWait }
 
 // Conclude prints what a change did, and waits for proxies if that is wanted.
 func (o *Options) Conclude(ctx context.Context, s *session.Session, answer changeAnswer) error {
@@ -98,21 +102,20 @@ func (o *Options) Wait(ctx context.Context, s *session.Session, revision int64) 
 // WaitFor waits until proxies run the newest revision. enough and timeout are as of --wait and
 // --wait-timeout, and may be "".
 func WaitFor(ctx context.Context, server *connect.Server, enough, timeout string) (*adminv1.WaitUntilRunResponse, error) {
-	var o Options
-	cmd := &cobra.Command{}
-	o.DeclareWait(cmd)
-	for flag, value := range map[string]string{waitFlag: cmp.Or(enough, allProxies), timeoutFlag: timeout} {
-		if value == "" {
-			continue
-		}
-		if err := cmd.Flags().Set(flag, value); err != nil {
-			return nil, fmt.Errorf("--%s: %w", flag, err)
+	w := waiting{timeout: usualWait}
+	err := w.enough.Set(cmp.Or(enough, allProxies))
+	if err != nil {
+		return nil, fmt.Errorf("enough: %w", err)
+	}
+	if timeout != "" {
+		if w.timeout, err = time.ParseDuration(timeout); err != nil {
+			return nil, fmt.Errorf("timeout: %w", err)
 		}
 	}
-	if err := o.checkWait(true); err != nil {
-		return nil, err
+	if !w.inBounds() {
+		return nil, fmt.Errorf("timeout %s: "+outOfBounds, w.timeout)
 	}
-	return o.wait.until(ctx, server, 0, func(*adminv1.WaitUntilRunResponse) {})
+	return w.until(ctx, server, 0, func(*adminv1.WaitUntilRunResponse) {})
 }
 
 // until waits until enough proxies run a revision, or the newest if it is 0, and tells how far they

@@ -5,7 +5,6 @@ package compare
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -124,7 +123,7 @@ func (p program) side(cmd *cobra.Command, word string, ks []*kinds.Kind) (side, 
 
 func (p program) sideOfFiles(path string) (side, error) {
 	from := files.Sources{Paths: []string{path}, Recursive: true}
-	from.TellOn(func() io.Writer { return p.Err })
+	from.TellOn(p.Err)
 	documents, err := from.Read(p.In, p.Namespace.Name)
 	read := &connect.State{}
 	for _, d := range documents {

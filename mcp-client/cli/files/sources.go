@@ -39,12 +39,12 @@ type Sources struct {
 func (s *Sources) DeclareFlags(cmd *cobra.Command, verb string) {
 	cmd.Flags().StringArrayVarP(&s.Paths, "filename", "f", nil, "a file, folder or URL with what to "+verb+", or - for standard input; may be given more than once")
 	cmd.Flags().BoolVarP(&s.Recursive, "recursive", "R", false, "look for files in the folders of folders too")
-	s.TellOn(cmd.ErrOrStderr)
+	s.Tell = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
 }
 
 // TellOn has Tell write what it is told.
-func (s *Sources) TellOn(to func() io.Writer) {
-	s.Tell = func(line string) { fmt.Fprintln(to(), line) }
+func (s *Sources) TellOn(to io.Writer) {
+	s.Tell = func(line string) { fmt.Fprintln(to, line) }
 }
 
 // DeclareKustomize declares --kustomize, which tells those who know it from kubectl what to run.

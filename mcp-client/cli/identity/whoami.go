@@ -75,12 +75,8 @@ var verbsOf = map[string]caller.Verb{
 	"admin": caller.Admin, "*": caller.Admin,
 }
 
-func (p program) askWho(ctx context.Context) (*adminv1.WhoAmIResponse, error) {
-	return session.Ask(ctx, p.Session, adminv1.AdminServiceClient.WhoAmI, &adminv1.WhoAmIRequest{})
-}
-
 func (p program) whoAmI(ctx context.Context) error {
-	who, err := p.askWho(ctx)
+	who, err := session.Ask(ctx, p.Session, adminv1.AdminServiceClient.WhoAmI, &adminv1.WhoAmIRequest{})
 	if err != nil {
 		return err
 	}
@@ -100,13 +96,9 @@ func (p program) whoAmI(ctx context.Context) error {
 var errNo = errors.New("the scopes of this caller do not allow it: see mcp-client whoami")
 
 func (p program) canI(ctx context.Context, verb caller.Verb, kind *kinds.Kind) error {
-	who, err := p.askWho(ctx)
+	is, err := p.Caller(ctx)
 	if err != nil {
 		return err
-	}
-	scopes, err := caller.ParseScopes(who.GetScopes())
-	if err != nil && len(who.GetScopes()) > 0 {
-		return fmt.Errorf("the server has scopes that this program does not know: %w", err)
 	}
 	namespace := p.Namespace.Name
 	switch {
@@ -115,7 +107,6 @@ func (p program) canI(ctx context.Context, verb caller.Verb, kind *kinds.Kind) e
 	case !kind.Namespaced:
 		namespace = ""
 	}
-	is := caller.New(who.GetIdentity(), scopes...)
 	may := is.May(verb, namespace, kind)
 	if kind == kinds.Secret {
 		may = is.MaySecrets(namespace) && (verb == caller.Read || may)

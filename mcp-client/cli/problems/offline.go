@@ -3,7 +3,6 @@ package problems
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -27,7 +26,7 @@ func (p program) ofFiles(from files.Sources) error {
 	}
 	shown := files.NewProgress(p.Err, paths)
 	defer shown.Clear()
-	from.TellOn(func() io.Writer { return p.Err })
+	from.TellOn(p.Err)
 	reading := &files.Reader{From: &from, In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Shown: shown}
 	read := map[kinds.Key]*kinds.Document{}
 	var all []*kinds.Resource

@@ -2,7 +2,6 @@ package resources
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +78,7 @@ func (p program) importAll(ctx context.Context, from files.Sources, i importOpti
 	}
 	shown := files.NewProgress(p.Err, paths)
 	defer shown.Clear()
-	from.TellOn(func() io.Writer { return p.Err })
+	from.TellOn(p.Err)
 	reading := &files.Reader{From: &from, In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Strict: i.strict, Shown: shown}
 	read := reading.All(paths)
 	if i.from != "" {

@@ -3,7 +3,6 @@ package resources
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -53,7 +52,7 @@ func (p program) validate(from files.Sources, strict bool) error {
 	}
 	shown := files.NewProgress(p.Err, paths)
 	defer shown.Clear()
-	from.TellOn(func() io.Writer { return p.Err })
+	from.TellOn(p.Err)
 	reading := &files.Reader{From: &from, In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Strict: strict, Shown: shown}
 	seen := map[kinds.Key]*kinds.Document{}
 	for _, file := range paths {
