@@ -1,6 +1,8 @@
 package openapi
 
 import (
+	"maps"
+
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -33,7 +35,7 @@ func (w *writer) reference(m protoreflect.MessageDescriptor) object {
 	name := string(m.Name())
 	if w.messages[name] == nil {
 		properties := object{}
-		w.messages[name] = object{"type": "object", "properties": properties} // it may refer to itself
+		w.messages[name] = describe(object{"type": "object", "properties": properties}, m) // it may refer to itself
 		for i := range m.Fields().Len() {
 			f := m.Fields().Get(i)
 			properties[f.JSONName()] = w.field(f)
@@ -42,14 +44,15 @@ func (w *writer) reference(m protoreflect.MessageDescriptor) object {
 	return object{"$ref": "#/components/schemas/" + name}
 }
 
+// field describes a field, with what is said of it. Beside a reference, too: OpenAPI 3.1 allows it.
 func (w *writer) field(f protoreflect.FieldDescriptor) object {
 	switch {
 	case f.IsMap():
-		return object{"type": "object", "additionalProperties": w.value(f.MapValue())}
+		return describe(object{"type": "object", "additionalProperties": w.value(f.MapValue())}, f)
 	case f.IsList():
-		return object{"type": "array", "items": w.value(f)}
+		return describe(object{"type": "array", "items": w.value(f)}, f)
 	}
-	return w.value(f)
+	return describe(maps.Clone(w.value(f)), f)
 }
 
 // value describes a single value of a field.

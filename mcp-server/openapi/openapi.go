@@ -1,13 +1,15 @@
 // Package openapi describes the admin API over HTTP as OpenAPI, for programs that make clients or
-// try it out. It is made of what the API itself is made of: the paths of http.yaml and the
-// descriptors of the messages. It refers to the JSON Schemas of the kinds, which are served beside
+// try it out. It is made of what the API itself is made of: the paths of http.yaml, the
+// descriptors of the messages, and the comments of the .proto files. It refers to the JSON Schemas of the kinds, which are served beside
 // it.
 package openapi
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -54,7 +56,7 @@ func Document() ([]byte, error) {
 	if err := yaml.Unmarshal([]byte(adminv1.Paths), &all); err != nil {
 		return nil, fmt.Errorf("read the paths of the admin API: %w", err)
 	}
-	w := writer{messages: object{}, paths: map[string]object{}}
+	w := writer{messages: object{}, paths: map[string]object{}, tags: map[string]object{}}
 	for _, r := range all.HTTP.Rules {
 		if err := w.add(r); err != nil {
 			return nil, fmt.Errorf("describe %s: %w", r.Selector, err)
@@ -69,6 +71,7 @@ func Document() ([]byte, error) {
 		},
 		"servers":  []object{{"url": "/"}},
 		"security": []object{{}, {"token": []string{}}, {"certificate": []string{}}},
+		"tags":     slices.SortedFunc(maps.Values(w.tags), func(a, b object) int { return strings.Compare(a["name"].(string), b["name"].(string)) }),
 		"paths":    w.paths,
 		"components": object{
 			"schemas": w.messages,
@@ -80,10 +83,10 @@ func Document() ([]byte, error) {
 	}, "", "  ")
 }
 
-// writer collects the paths, and the messages that they use.
+// writer collects the paths, the messages that they use, and the services that answer, as tags.
 type writer struct {
-	messages object
-	paths    map[string]object
+	messages    object
+	paths, tags map[string]object
 }
 
 func (w *writer) add(r rule) error {
@@ -112,6 +115,15 @@ func (w *writer) add(r rule) error {
 // placeholder is a field of the request in a path.
 var placeholder = regexp.MustCompile(`\{([^}]+)\}`)
 
+// tag is the service of a call, in words.
+func (w *writer) tag(call protoreflect.MethodDescriptor) string {
+	name := sentence(strings.TrimSuffix(string(call.Parent().Name()), "Service"))
+	if w.tags[name] == nil {
+		w.tags[name] = describe(object{"name": name}, call.Parent())
+	}
+	return name
+}
+
 func (w *writer) operation(call protoreflect.MethodDescriptor, r rule, id, path string) object {
 	said := map[string]bool{r.Body: true}
 	parameters := []object{}
@@ -123,7 +135,7 @@ func (w *writer) operation(call protoreflect.MethodDescriptor, r rule, id, path 
 		parameters = append(parameters, w.query(call.Input(), "", said)...)
 	}
 	out := object{
-		"operationId": id, "summary": sentence(string(call.Name())), "tags": []string{sentence(strings.TrimSuffix(string(call.Parent().Name()), "Service"))},
+		"operationId": id, "summary": sentence(string(call.Name())), "tags": []string{w.tag(call)},
 		"parameters": parameters,
 		"responses": object{
 			"200":     object{"description": "It is done.", "content": w.answer(call, r.Answer)},
@@ -133,7 +145,7 @@ func (w *writer) operation(call protoreflect.MethodDescriptor, r rule, id, path 
 	if body := w.body(call.Input(), r.Body); body != nil {
 		out["requestBody"] = body
 	}
-	return out
+	return describe(out, call)
 }
 
 // status is google.rpc.Status.

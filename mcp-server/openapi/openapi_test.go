@@ -86,6 +86,31 @@ func TestWhatIsSaidOfACall(t *testing.T) {
 	require.Equal(t, "date-time", revision.Properties.GetOrZero("time").Schema().Format)
 }
 
+// What the .proto files say of calls, messages and fields is in the document: at each call, and at
+// references to messages too.
+func TestCommentsAreDescriptions(t *testing.T) {
+	t.Parallel()
+	model := parsed(t)
+	for path, item := range model.Paths.PathItems.FromOldest() {
+		for method, operation := range item.GetOperations().FromOldest() {
+			require.NotEmpty(t, operation.Description, "%s %s: its call has no comment", method, path)
+		}
+	}
+	applied := model.Components.Schemas.GetOrZero("ApplyRequest")
+	require.Nil(t, applied, "its documents are the body, its other fields the query")
+	dryRun := ""
+	for _, p := range model.Paths.PathItems.GetOrZero("/v1/resources").Post.Parameters {
+		if p.Name == "dryRun" {
+			dryRun = p.Schema.Schema().Description
+		}
+	}
+	require.Equal(t, "Check everything, store nothing.", dryRun)
+	require.NotEmpty(t, model.Components.Schemas.GetOrZero("Problem").Schema().Description)
+	for _, tag := range model.Tags {
+		require.Contains(t, tag.Description, "How calls fail", "the tag %s", tag.Name)
+	}
+}
+
 // What the document refers to is served beside it, to everybody.
 func TestWhatIsServed(t *testing.T) {
 	t.Parallel()

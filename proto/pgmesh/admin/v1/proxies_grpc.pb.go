@@ -42,6 +42,7 @@ const (
 // is not; OUT_OF_RANGE, for a revision that there is not yet; PERMISSION_DENIED, without the scope; RESOURCE_EXHAUSTED, if too many wait or watch at the
 // server; UNAVAILABLE, without the database.
 type ProxyServiceClient interface {
+	// ListProxies lists the proxies, with what each runs and whether it is connected.
 	ListProxies(ctx context.Context, in *ListProxiesRequest, opts ...grpc.CallOption) (*ListProxiesResponse, error)
 	// ListScrapeTargets lists where Prometheus finds the metrics of the machines, as its HTTP service discovery reads it.
 	ListScrapeTargets(ctx context.Context, in *ListScrapeTargetsRequest, opts ...grpc.CallOption) (*ListScrapeTargetsResponse, error)
@@ -177,6 +178,7 @@ func (c *proxyServiceClient) ListRunners(ctx context.Context, in *ListRunnersReq
 // is not; OUT_OF_RANGE, for a revision that there is not yet; PERMISSION_DENIED, without the scope; RESOURCE_EXHAUSTED, if too many wait or watch at the
 // server; UNAVAILABLE, without the database.
 type ProxyServiceServer interface {
+	// ListProxies lists the proxies, with what each runs and whether it is connected.
 	ListProxies(context.Context, *ListProxiesRequest) (*ListProxiesResponse, error)
 	// ListScrapeTargets lists where Prometheus finds the metrics of the machines, as its HTTP service discovery reads it.
 	ListScrapeTargets(context.Context, *ListScrapeTargetsRequest) (*ListScrapeTargetsResponse, error)

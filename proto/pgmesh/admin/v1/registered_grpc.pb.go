@@ -35,6 +35,7 @@ const (
 // How calls fail: NOT_FOUND, for a machine that there is not; FAILED_PRECONDITION, for one that is connected; PERMISSION_DENIED, without the scope;
 // UNAVAILABLE, without the database.
 type RegisteredMachineServiceClient interface {
+	// ListRegisteredMachines lists the machines that have registered themselves, each with its services.
 	ListRegisteredMachines(ctx context.Context, in *ListRegisteredMachinesRequest, opts ...grpc.CallOption) (*ListRegisteredMachinesResponse, error)
 	// RemoveRegisteredMachine takes out a machine that is gone before its grace period is over.
 	RemoveRegisteredMachine(ctx context.Context, in *RemoveRegisteredMachineRequest, opts ...grpc.CallOption) (*RemoveRegisteredMachineResponse, error)
@@ -78,6 +79,7 @@ func (c *registeredMachineServiceClient) RemoveRegisteredMachine(ctx context.Con
 // How calls fail: NOT_FOUND, for a machine that there is not; FAILED_PRECONDITION, for one that is connected; PERMISSION_DENIED, without the scope;
 // UNAVAILABLE, without the database.
 type RegisteredMachineServiceServer interface {
+	// ListRegisteredMachines lists the machines that have registered themselves, each with its services.
 	ListRegisteredMachines(context.Context, *ListRegisteredMachinesRequest) (*ListRegisteredMachinesResponse, error)
 	// RemoveRegisteredMachine takes out a machine that is gone before its grace period is over.
 	RemoveRegisteredMachine(context.Context, *RemoveRegisteredMachineRequest) (*RemoveRegisteredMachineResponse, error)
