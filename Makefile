@@ -37,8 +37,12 @@ test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES
 	@for major in $(POSTGRES); do echo "Postgres $$major"; PGMESH_POSTGRES_BIN=download-$$major go test -count=1 ./store/...; done
 
 .PHONY: interop
-interop: compile istiod ## Run pgmesh beside a real istiod, which is built from Istio's modules (minutes the first time), and Istio's samples
+interop: compile istiod ## Run pgmesh beside a real istiod, which is built from Istio's modules (minutes the first time)
 	ISTIOD=$(CURDIR)/.tools/bin/istiod go test -count=1 ./internal/testbench/interop
+
+.PHONY: samples
+samples: compile ## Do what the READMEs of Istio's samples say, with their files as they are
+	@go -C tools/istiod mod download istio.io/istio
 	ISTIO_SAMPLES=$$(go -C tools/istiod list -m -f '{{.Dir}}' istio.io/istio)/samples go test -count=1 ./internal/testbench/e2e -run TestIstios
 
 .PHONY: from-istio

@@ -35,7 +35,7 @@ func newSamples(t *testing.T, ports map[string]string) *samples {
 	t.Helper()
 	folder := os.Getenv("ISTIO_SAMPLES")
 	if folder == "" {
-		t.Skip("ISTIO_SAMPLES names no folder with the samples of Istio: make interop has it")
+		t.Skip("ISTIO_SAMPLES names no folder with the samples of Istio: make samples has it")
 	}
 	m := newMesh(t)
 	s := &samples{mesh: m, folder: folder, edge: &mesh{Stack: m.Stack, t: t, client: m.client, namespace: m.namespace, port: newPort(t)}}
