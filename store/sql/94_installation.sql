@@ -139,6 +139,12 @@ BEGIN
         ELSE format('is not what the migration made: it is %s, and was %s', d.present, d.noted) END,
       mesh_internal.advice_about(d.kind, d.name, d.noted, d.present)
     FROM mesh_internal.differing_objects() d ORDER BY d.kind, d.name;
+  RETURN QUERY
+    SELECT 'grants', g.role, 'are of a role that was dropped, and give nothing' || CASE WHEN g.again THEN ': another role has its name now' ELSE '' END,
+      format('run: SELECT mesh.revoke_all(%L)', g.role) || CASE WHEN g.again THEN '; grant anew what is meant for the role of today' ELSE '' END
+    FROM (SELECT DISTINCT role, role_id IS NOT NULL AS again FROM mesh_internal.every_grant WHERE NOT held) g
+    WHERE EXISTS (SELECT FROM pg_namespace WHERE nspname = 'mesh_internal' AND nspacl IS NOT NULL) -- see mesh_internal.regain_privileges
+    ORDER BY g.role;
 END $$;
 
-COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped, and what to do about each. Empty if all is as it was made. For the owner and servers.';
+COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants of roles that were dropped; and what to do about each. Empty if all is as it was made. For the owner and servers.';
