@@ -254,7 +254,7 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
   refused mesh_internal.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
     WHERE f.namespace IN (SELECT n FROM (SELECT DISTINCT namespace FROM unnest(problems)) AS names (n) WHERE mesh.setting('strict_references', n) = 'on')
-    AND f.code NOT IN ('unsupported', 'put-back')); -- which are no references
+    AND f.code NOT IN ('unsupported', 'put-back', 'unreachable-route')); -- which are no references
 BEGIN
   RETURN CASE WHEN refused = '{}' OR mesh_internal.is_adopting() THEN '{}' ELSE refused END;
 END $$;
@@ -364,9 +364,12 @@ DECLARE
   changed  mesh_internal.changes[] := ARRAY(SELECT c FROM mesh_internal.running_transaction t, mesh_internal.changed_links(t.id) c
     WHERE t.id = of LIMIT 101); -- the running transaction's, whatever is asked for
   t        mesh_internal.running_transaction := (SELECT t FROM mesh_internal.running_transaction t WHERE t.id = of);
-  problems mesh_internal.link_problem[];
+  problems mesh_internal.link_problem[] := mesh_internal.new_unreachable(t.id);
 BEGIN
   IF changed = '{}' AND t.secrets IS NOT true THEN
+    IF problems <> '{}' THEN
+      PERFORM mesh_internal.tell_problems(problems);
+    END IF;
     RETURN;
   END IF;
   IF goes_on THEN
@@ -377,7 +380,7 @@ BEGIN
       PERFORM mesh_internal.put_links_back(of);
     END IF;
   END IF;
-  problems := mesh_internal.problems_made(t.id, t.secrets, changed);
+  problems := problems || mesh_internal.problems_made(t.id, t.secrets, changed);
   IF problems <> '{}' THEN
     PERFORM mesh_internal.tell_problems(problems);
   END IF;
