@@ -53,7 +53,9 @@ func TestAStrictTransaction(t *testing.T) {
 	const elsewhere = `[{"redirect": {"uri": "/"}}]`
 	nowhere := insert("a", `[{"route": [{"destination": {"host": "gone.example.com"}}]}]`)
 	unreachable := insert("b", `[{"redirect": {"uri": "/"}}, {"redirect": {"uri": "/x"}}]`)
-	as := func(strict, sql string) string { return "BEGIN; SET LOCAL mesh.strict = '" + strict + "'; " + sql + "; COMMIT" }
+	as := func(strict, sql string) string {
+		return "BEGIN; SET LOCAL mesh.strict = '" + strict + "'; " + sql + "; COMMIT"
+	}
 
 	for _, strict := range []string{"error", "on", "warning"} {
 		refused := db.Refused(as(strict, nowhere))
