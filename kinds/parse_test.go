@@ -116,7 +116,7 @@ func TestParseJSON(t *testing.T) {
 	require.JSONEq(t, `{"address": "1.2.3.4", "weight": 7}`, string(documents[0].Spec))
 
 	_, err = kinds.Parse("f.json", []byte(strings.Replace(text, "7", `"x"`, 1)))
-	require.EqualError(t, err, `f.json: document 1, line 5: WorkloadEntry default/a: spec.weight: expected an integer, got a string`)
+	require.EqualError(t, err, `f.json: document 1, line 5: WorkloadEntry default/a: spec.weight: expected an integer, got "x"`)
 }
 
 func TestParseLists(t *testing.T) {
@@ -185,7 +185,7 @@ spec:
   trafficPolicy:
     connectionPool: {tcp: {maxConnections: "0x10", connectTimeout: 5}}
 `))
-	require.EqualError(t, err, `f: document 2, line 17: DestinationRule default/a: spec.trafficPolicy.connectionPool.tcp.maxConnections: expected an integer, got a string`)
+	require.EqualError(t, err, `f: document 2, line 17: DestinationRule default/a: spec.trafficPolicy.connectionPool.tcp.maxConnections: expected an integer, got "0x10"`)
 	require.Nil(t, documents)
 
 	documents, err = kinds.Parse("f", []byte(`

@@ -21,8 +21,12 @@ The role of the database URL must own the schema, or be allowed to create it in 
 migrate the same database wait for each other. The mesh may be used meanwhile, also by older servers: what is asked of it waits for
 the moments in which the schema changes, and a migration that finds the tables in use lets others go first and tries again.`
 
-// exitBehind is the exit code of status and of a dry run if there is something to do.
-const exitBehind = 3
+// The exit codes of status and of a dry run: exitBehind if up has something to do, and exitChanged of
+// status if somebody has changed what up leaves alone.
+const (
+	exitBehind  = 3
+	exitChanged = 4
+)
 
 func migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "migrate", Short: "Bring the database's schema to a version, or tell which it has", Long: migrateHelp}
@@ -41,7 +45,11 @@ func upCommand(database *string) *cobra.Command {
 		Use: "up", Short: "Bring the schema to the newest version", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dryRun {
-				return printStatus(cmd, *database, printPlan)
+				code, err := printStatus(cmd, *database, printPlan)
+				if code == exitChanged { // with which up has nothing to do
+					code = 0
+				}
+				return exitAs(code, err)
 			}
 			return migration.UpTelling(cmd.Context(), *database, lines(cmd))
 		},
@@ -71,11 +79,19 @@ func downCommand(database *string) *cobra.Command {
 
 func statusCommand(database *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: fmt.Sprintf("List the versions, and when each came into force; the exit code is %d if up has something to do", exitBehind),
+		Use: "status", Short: "List the versions, when each came into force, and what others have changed in the schema", Long: statusHelp,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return printStatus(cmd, *database, printVersions) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			code, err := printStatus(cmd, *database, printVersions)
+			return exitAs(code, err)
+		},
 	}
 }
+
+var statusHelp = fmt.Sprintf(`List the versions, when each came into force, and what others have changed in the schema.
+
+The exit code is %d if up has something to do, and %d if somebody has changed what up leaves alone. Of changes the owner of the schema
+and servers are told, with what to do about each (mesh.check_installation).`, exitBehind, exitChanged)
 
 func scriptCommand() *cobra.Command {
 	var from int64
@@ -93,17 +109,28 @@ func lines(cmd *cobra.Command) func(string) {
 	return func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) }
 }
 
-// printStatus prints the status, and returns exitBehind, without a message, if the schema is not
-// what this program needs.
-func printStatus(cmd *cobra.Command, database string, in func(io.Writer, migration.Status) error) error {
+// printStatus prints the status, and returns the exit code for it.
+func printStatus(cmd *cobra.Command, database string, in func(io.Writer, migration.Status) error) (code int, err error) {
 	status, err := migration.ReadStatus(cmd.Context(), database)
 	if err != nil {
+		return 0, err
+	}
+	anew, left := status.Remakes()
+	switch {
+	case !status.Fits(), len(anew) > 0:
+		code = exitBehind
+	case len(left) > 0:
+		code = exitChanged
+	}
+	return code, in(cmd.OutOrStdout(), status)
+}
+
+// exitAs ends the program with a code, without a message.
+func exitAs(code int, err error) error {
+	if err != nil || code == 0 {
 		return err
 	}
-	if err := in(cmd.OutOrStdout(), status); err != nil || status.Fits() {
-		return err
-	}
-	return program.Exit(exitBehind)
+	return program.Exit(code)
 }
 
 func printVersions(out io.Writer, s migration.Status) error {
@@ -119,16 +146,33 @@ func printVersions(out io.Writer, s migration.Status) error {
 	return cmp.Or(w.Flush(), printPlan(out, s))
 }
 
-// printPlan prints what up would do.
+// printPlan prints what up would do, and what others have changed that it leaves to people.
 func printPlan(out io.Writer, s migration.Status) error {
-	switch {
-	case s.TooNew():
+	if s.TooNew() {
 		_, err := fmt.Fprintf(out, "the schema has version %d, of a newer program: this one leaves it alone\n", s.Newest)
 		return err
-	case s.Fits():
+	}
+	anew, left := s.Remakes()
+	for _, d := range left {
+		fmt.Fprintf(out, "changed by others: %s %s %s: %s\n", d.Kind, d.Name, d.Difference, d.Advice)
+	}
+	switch {
+	case s.Fits() && len(s.Changed) == 0:
 		_, err := fmt.Fprintln(out, "the schema is up to date")
 		return err
+	case s.Fits() && len(anew) == 0:
+		_, err := fmt.Fprintln(out, "mcp-server migrate up has nothing to do")
+		return err
 	}
+	printSteps(out, s)
+	for _, d := range anew {
+		fmt.Fprintf(out, "to do: make anew: %s %s %s\n", d.Kind, d.Name, d.Difference)
+	}
+	_, err := fmt.Fprintln(out, "mcp-server migrate up does it")
+	return err
+}
+
+func printSteps(out io.Writer, s migration.Status) {
 	for _, m := range s.Migrations {
 		if m.Applied.IsZero() {
 			fmt.Fprintf(out, "to do: migrate to version %d (%s)\n", m.Version, m.Name)
@@ -140,6 +184,4 @@ func printPlan(out io.Writer, s migration.Status) error {
 	if !s.Registry {
 		fmt.Fprintln(out, "to do: write the kinds and rules of this program")
 	}
-	_, err := fmt.Fprintln(out, "mcp-server migrate up does it")
-	return err
 }

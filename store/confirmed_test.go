@@ -166,20 +166,19 @@ func TestLaterChangesAreRespected(t *testing.T) {
 	last := db.Newest()
 
 	require.Equal(t, "conflict", db.expire(bad))
-	require.Equal(t, map[string]string{"alone": "old", "changed": "later", "created": "later", "deleted": "later", "back": "bad", "handled": "old"}, db.hosts())
-	require.Equal(t, []string{"update alone"}, db.history(last+1))
+	require.Equal(t, map[string]string{"alone": "old", "changed": "later", "created": "later", "deleted": "later", "back": "old", "handled": "old"}, db.hosts())
+	require.Equal(t, []string{"update alone", "update back"}, db.history(last+1), "what was taken back since is as it was left")
 	require.Equal(t, []string{
-		fmt.Sprintf("back %d revision %[1]d has changed it since", last-1),
 		fmt.Sprintf("changed %d revision %[1]d has changed it since", bad+1),
 		fmt.Sprintf("created %d revision %[1]d has changed it since", bad+2),
 		fmt.Sprintf("deleted %d revision %[1]d has changed it since", bad+3),
 	}, collect[string](db, "SELECT concat_ws(' ', name, changed_by, reason) FROM mesh.conflicts ORDER BY name"))
-	require.Equal(t, 4, value[int](db, "SELECT jsonb_array_length(conflicts) FROM mesh.confirmations"))
+	require.Equal(t, 3, value[int](db, "SELECT jsonb_array_length(conflicts) FROM mesh.confirmations"))
 
 	db.Exec(setHost("changed", "settled"))
-	db.Exec("DELETE FROM mesh.resources WHERE name IN ('created', 'back')")
+	db.Exec("DELETE FROM mesh.resources WHERE name = 'created'")
 	require.Equal(t, []string{"deleted"}, collect[string](db, "SELECT name FROM mesh.conflicts"), "a conflict is over when somebody has seen to it")
-	require.Equal(t, 4, value[int](db, "SELECT jsonb_array_length(conflicts) FROM mesh.confirmations"), "and is remembered")
+	require.Equal(t, 3, value[int](db, "SELECT jsonb_array_length(conflicts) FROM mesh.confirmations"), "and is remembered")
 }
 
 // Changes that nobody confirms on top of others that nobody confirms end where it all began,
@@ -254,6 +253,51 @@ func TestRevertByHand(t *testing.T) {
 	require.Equal(t, map[string]string{"x": "one", "y": "three", "w": "more"}, db.hosts())
 }
 
+// What a revision has changed of a resource is taken back beside what others have changed of it since.
+func TestRevertOfPartsOfResources(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	label := func(key string) string {
+		return `UPDATE mesh.virtual_services SET labels = labels || '{"` + key + `": "1"}' WHERE name = 'x';`
+	}
+	note := func(key string) string {
+		return `UPDATE mesh.virtual_services SET annotations = annotations || '{"` + key + `": "1"}' WHERE name = 'x';`
+	}
+	const is = "SELECT concat_ws(' ', spec #>> '{hosts,0}', labels, annotations) FROM mesh.resources WHERE name = 'x'"
+	outcomes := func(revision int64) []string {
+		return collect[string](db, "SELECT concat_ws(' ', outcome, name, changed_by) FROM mesh.revert($1)", revision)
+	}
+	db.Exec(setHost("x", "one"))
+	db.Exec("BEGIN;" + setHost("x", "two") + note("with") + "COMMIT") // 2
+	db.Exec(label("team"))                                            // 3
+	require.Equal(t, []string{"reverted x"}, outcomes(2))             // 4
+	require.Equal(t, `one {"team": "1"} {}`, value[string](db, is))
+	require.Equal(t, []string{"reverted x"}, outcomes(3)) // 5
+	require.Equal(t, "one {} {}", value[string](db, is))
+	require.Equal(t, []string{"unchanged x 5"}, outcomes(2))
+
+	db.Exec(setHost("x", "six"))                                                  // 6
+	db.Exec("BEGIN;" + setHost("x", "seven") + label("a") + note("b") + "COMMIT") // 7
+	db.Exec(note("c"))                                                            // 8
+	db.Exec(setHost("x", "nine"))                                                 // 9
+	db.Exec(note("d"))                                                            // 10
+	require.Equal(t, []string{"conflict x 9"}, outcomes(6), "who has changed the spec, not who came last")
+	require.Equal(t, []string{"conflict x 10"}, outcomes(7), "a part is in the way of all")
+	require.Equal(t, `nine {"a": "1"} {"b": "1", "c": "1", "d": "1"}`, value[string](db, is))
+	require.Equal(t, []string{"reverted x"}, outcomes(9)) // 11
+	require.Equal(t, []string{"reverted x"}, outcomes(10))
+	require.Equal(t, []string{"reverted x"}, outcomes(8))
+	require.Equal(t, []string{"reverted x"}, outcomes(7))
+	require.Equal(t, "six {} {}", value[string](db, is))
+
+	// Who has made a resource takes it away only as it was made, and one that is gone stays so.
+	db.Exec(label("later"))
+	require.Equal(t, []string{"conflict x 15"}, outcomes(1))
+	db.Exec("DELETE FROM mesh.resources")
+	require.Equal(t, []string{"conflict x 16"}, outcomes(15))
+	require.Equal(t, []string{"reverted x"}, outcomes(16))
+}
+
 // A migration tool looks at errors alone, so its way back asks for all or nothing.
 func TestRevertOfTheWhole(t *testing.T) {
 	t.Parallel()
@@ -270,12 +314,12 @@ func TestRevertOfTheWhole(t *testing.T) {
 	}
 	up("one", "x", "y")
 	up("two", "x", "y", "z")
-	db.Exec(`UPDATE mesh.virtual_services SET labels = '{"team": "reviews"}' WHERE name = 'y'`)
+	db.Put("y", "three")
 	err := db.Refused(down("two"))
 	require.Equal(t, "MS006", err.Code)
 	require.Equal(t, "revision 2 cannot be taken back whole: VirtualService default/y was changed by revision 3", err.Message)
 	require.Contains(t, err.Hint, "nothing was taken back")
-	require.Equal(t, map[string]string{"x": "two", "y": "two", "z": "two"}, db.hosts())
+	require.Equal(t, map[string]string{"x": "two", "y": "three", "z": "two"}, db.hosts())
 	require.Equal(t, int64(3), db.Newest())
 
 	db.Exec("BEGIN")
@@ -284,10 +328,11 @@ func TestRevertOfTheWhole(t *testing.T) {
 		db.Refused(down("two")).Message)
 	db.Exec("ROLLBACK")
 
-	db.Exec("SELECT mesh.revert(3, whole => true)")
-	require.Equal(t, "MS006", db.Refused(down("two")).Code, "it is another revision that has changed y now")
-	db.Exec("SELECT mesh.revert(2, false)")
-	require.Equal(t, map[string]string{"x": "one", "y": "two"}, db.hosts(), "the rest")
+	db.Exec("BEGIN; SELECT mesh.revert(2, false)")
+	require.Equal(t, map[string]string{"x": "one", "y": "three"}, db.hosts(), "the rest")
+	db.Exec("ROLLBACK; SELECT mesh.revert(3, whole => true)")
+	db.Exec(down("two")) // as y is again what it left
+	require.Equal(t, map[string]string{"x": "one", "y": "one"}, db.hosts())
 
 	names := []string{"a", "b", "c", "d", "e", "f", "g"}
 	up("many", names...)

@@ -434,3 +434,38 @@ func connectNoticing(t *testing.T, url string) (session, *[]string) {
 	notices := &[]string{}
 	return session{storetest.ConnectHearing(t, url, func(n *pgconn.Notice) { *notices = append(*notices, n.Severity+": "+n.Message) })}, notices
 }
+
+// Functions take for a kind what the command line takes, and name few others if it is none.
+func TestKindsInOtherWords(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.Put("x", "a")
+	db.Put("x", "b")
+	db.Exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('gateway.networking.k8s.io', 'Gateway', 'g', '{"gatewayClassName": "c", "listeners": [{"name": "l", "port": 80, "protocol": "HTTP"}]}')`)
+	for _, word := range []string{"vs", "VS", "virtualservice", "virtualservices", "VirtualService", "VIRTUALSERVICES", "virtualservices.networking.istio.io"} {
+		for sql, want := range map[string]int{
+			"SELECT count(*) FROM mesh.as_of(1, kinds => ARRAY[$1, 'se'])": 1, "SELECT count(DISTINCT name) FROM mesh.diff(1, kinds => ARRAY[$1])": 1,
+			"SELECT count(*) FROM mesh.as_of(now(), ARRAY[$1])": 1, "SELECT count(DISTINCT path) FROM mesh.blame($1, 'default', 'x') WHERE path = 'spec.hosts[0]'": 1,
+			"SELECT count(*) FROM mesh.check($1, '{\"hosts\": 5}')": 1, "SELECT count(*) FROM mesh.status_of($1, 'default', 'x')": 1,
+			"SELECT count(*) FROM mesh.restore(2, ARRAY[$1])": 0,
+		} {
+			require.Equal(t, want, value[int](db, sql, word), "%s: %s", word, sql)
+		}
+	}
+	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.as_of(3, kinds => '{gateways}')"))
+	require.NotZero(t, value[int](db, "SELECT count(*) FROM mesh.blame('gtw', 'default', 'g')"), "a word of one group alone")
+	require.NotZero(t, value[int](db, "SELECT count(*) FROM mesh.blame('gateways', 'default', 'g', 'gateway.networking.k8s.io')"))
+	require.Contains(t, db.Refused("SELECT * FROM mesh.blame('gateways', 'default', 'g')").Hint, "set api_group to")
+	require.Equal(t, "write Gateway, and look at the column api_group", db.Refused("SELECT * FROM mesh.as_of(1, kinds => '{gateways.networking.istio.io}')").Hint)
+	db.Exec("INSERT INTO mesh.readers (identity, kinds) VALUES ('*', '{vs,HTTPROUTES,gateways.networking.istio.io}')")
+	require.Equal(t, []string{"Gateway.networking.istio.io", "HTTPRoute", "VirtualService"}, value[[]string](db, "SELECT kinds FROM mesh.readers"))
+
+	for word, hint := range map[string]string{
+		"vz": `did you mean "vs"?`, "virtualservises": `did you mean "VirtualService"?`, "Service": "the nearest are ServiceEntry, VirtualService, Sidecar; mesh.kinds has all",
+	} {
+		require.Equal(t, hint, db.Refused("SELECT * FROM mesh.as_of(1, kinds => ARRAY[$1])", word).Hint)
+		require.Equal(t, hint, db.Refused("SELECT * FROM mesh.blame($1, 'default', 'x')", word).Hint)
+		require.Equal(t, hint, db.Refused("INSERT INTO mesh.resources (kind, name, spec) VALUES ($1, 'y', '{}')", word).Hint)
+		require.Equal(t, hint, db.Refused("INSERT INTO mesh.readers (identity, kinds) VALUES ('anonymous', ARRAY[$1])", word).Hint)
+	}
+}

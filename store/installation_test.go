@@ -64,6 +64,48 @@ func TestChangesOfTheInstallationAreFound(t *testing.T) {
 	require.Empty(t, collect[string](db, whatDiffers))
 }
 
+// A column that was renamed is to be renamed back, for to drop it would lose what it has. Whether one
+// was, its type and its place tell: a new column comes last.
+func TestARenamedColumnIsRenamedBack(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	const told = "SELECT concat_ws(' | ', name, difference, advice) FROM mesh.check_installation() WHERE kind = 'column'"
+	const run = "SELECT substring(advice FROM 'run: (.*)') FROM mesh.check_installation() WHERE advice LIKE 'run: %'"
+	db.Put("x", "a")
+	db.Exec(`UPDATE mesh.resources SET labels = '{"a": "b"}'`)
+	for _, name := range []string{"lables", `"my labels"`} {
+		db.Exec("ALTER TABLE mesh.resources RENAME labels TO " + name)
+		require.ElementsMatch(t, []string{
+			"mesh.resources.labels | is missing: somebody has renamed it to " + name + " | run: ALTER TABLE mesh.resources RENAME COLUMN " + name + " TO labels",
+			"mesh.resources." + name + " | is not of the mesh: somebody has renamed labels to it | keep it, and do what the advice about labels says",
+		}, collect[string](db, told))
+		all := collect[string](db, run)
+		require.Len(t, all, 1, "what names the column is not to be made anew")
+		db.Exec(all[0])
+		require.Empty(t, collect[string](db, whatDiffers))
+	}
+	require.Equal(t, "b", value[string](db, "SELECT labels ->> 'a' FROM mesh.resources"))
+
+	db.Exec("ALTER TABLE mesh_internal.report_statuses RENAME changed TO modified; ALTER TABLE mesh_internal.report_statuses RENAME report TO reported")
+	back := collect[string](db, run)
+	require.ElementsMatch(t, []string{
+		"ALTER TABLE mesh_internal.report_statuses RENAME COLUMN modified TO changed", "ALTER TABLE mesh_internal.report_statuses RENAME COLUMN reported TO report",
+	}, back, "the last column, and one that indexes and constraints name")
+	require.Equal(t, 3, value[int](db, "SELECT count(*) FROM mesh.check_installation() WHERE advice = 'rename the column back first: mesh_internal.report_statuses.report is missing'"))
+	for _, statement := range back {
+		db.Exec(statement)
+	}
+	require.Empty(t, collect[string](db, whatDiffers))
+
+	// What one cannot know is not said.
+	db.Exec("ALTER TABLE mesh_internal.report_statuses DROP changed, ADD modified timestamptz NOT NULL DEFAULT now(); ALTER TABLE mesh.resources RENAME labels TO a; ALTER TABLE mesh.resources RENAME annotations TO b")
+	require.Empty(t, collect[string](db, run))
+	require.Equal(t, []string{
+		"if it has the data of changed, which is missing, rename it to that. Otherwise keep data of your own in a table of your own, and run: ALTER TABLE mesh_internal.report_statuses DROP COLUMN modified",
+	}, collect[string](db, "SELECT advice FROM mesh.check_installation() WHERE name LIKE '%modified'"))
+	require.Contains(t, value[string](db, "SELECT advice FROM mesh.check_installation() WHERE name = 'mesh.resources.labels'"), "find out whether a or b has its data, and rename that one back")
+}
+
 // A migration that fails over what others have changed does not hide it: then it is looked for.
 func TestAFailedMigrationTellsWhatOthersHaveChanged(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,11 @@ func route(host, destination string) string {
 	return fmt.Sprintf(`{"hosts": ["%s"], "http": [{"route": [{"destination": %s}]}]}`, host, destination)
 }
 
+// matching is a route with one match.
+func matching(conditions string) string {
+	return `{"match": [{` + conditions + `}], "route": [{"destination": {"host": "reviews"}}]}`
+}
+
 // forService is a route of the Gateway API for a service.
 func forService(parent string) string {
 	return fmt.Sprintf(`{"parentRefs": [%s], "rules": [{}]}`, parent)
@@ -294,7 +299,28 @@ func TestProblems(t *testing.T) {
 				{"VirtualService", "default", "b", `{"hosts": ["b"], "http": [{"route": [{"destination": {"host": "reviews"}, "weight": 900}, {"destination": {"host": "reviews"}, "weight": 100}]},
 					{"route": [{"destination": {"host": "reviews"}, "weight": 1}, {"destination": {"host": "reviews"}, "weight": 2}]}, {"route": [{"destination": {"host": "reviews"}, "weight": 500}]}]}`},
 			},
-			[]string{"info uneven-weights VirtualService default/a spec.http[1].route"},
+			[]string{
+				"info uneven-weights VirtualService default/a spec.http[1].route", "warning unreachable-route VirtualService default/a spec.http[1]",
+				"warning unreachable-route VirtualService default/b spec.http[1]", "warning unreachable-route VirtualService default/b spec.http[2]",
+			},
+		},
+		"routes that are never reached": {
+			[]resource{
+				{"VirtualService", "default", "a", `{"hosts": ["a"], "http": [` + matching(`"uri": {"prefix": "/a"}`) + `, ` + matching(`"uri": {"exact": "/a/b"}, "headers": {"x": {"exact": "y"}}`) + `,
+					` + matching(`"uri": {"prefix": "/A"}`) + `, ` + matching(`"uri": {"prefix": "/a"}, "ignoreUriCase": true`) + `, ` + matching(`"uri": {"exact": "/"}`) + `,
+					` + matching(`"uri": {"prefix": "/"}`) + `, ` + matching(`"uri": {"regex": "/x+"}`) + `, ` + matching("") + `]}`},
+				{"VirtualService", "default", "b", `{"hosts": ["b"], "http": [` + matching(`"headers": {"x": {}}, "withoutHeaders": {"y": {}}`) + `, ` + matching(`"headers": {"x": {"exact": "1"}, "z": {}}, "withoutHeaders": {"y": {}}`) + `,
+					` + matching(`"headers": {"x": {}}, "withoutHeaders": {"y": {}, "z": {}}`) + `, ` + matching(`"headers": {"x": {}}`) + `, ` + matching(`"gateways": ["mesh"]`) + `, ` + matching("") + `]}`},
+				{"VirtualService", "default", "c", `{"hosts": ["c"], "tcp": [{"match": [{"port": 1}], "route": [{"destination": {"host": "reviews"}}]}, {"match": [{"port": 1}, {"port": 2}], "route": [{"destination": {"host": "reviews"}}]},
+					{"match": [{"port": 2}, {"port": 1}], "route": [{"destination": {"host": "reviews"}}]}]}`},
+				{"VirtualService", "default", "d", `{"hosts": ["d"], "http": [{"delegate": {"name": "e"}}, ` + matching("") + `]}`},
+				{"VirtualService", "default", "e", `{"http": [` + matching(`"name": "m", "uri": {"prefix": "/b"}`) + `]}`},
+			},
+			[]string{
+				"warning unreachable-route VirtualService default/a spec.http[1]", "warning unreachable-route VirtualService default/a spec.http[6]", "warning unreachable-route VirtualService default/a spec.http[7]",
+				"warning unreachable-route VirtualService default/b spec.http[1]",
+				"warning unreachable-route VirtualService default/c spec.tcp[2]",
+			},
 		},
 		"names in upper case": {
 			[]resource{
@@ -546,4 +572,26 @@ func (s session) calls(query string, functions ...string) (all string) {
 			FROM pg_stat_xact_user_functions n LEFT JOIN before b USING (funcname) WHERE funcname = ANY ($1)`, functions).Scan(&all)
 	}))
 	return all
+}
+
+// A new route behind one for everything else is told of when it is written, once.
+func TestANewRouteThatIsNeverReachedIsToldOf(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.create("ServiceEntry", "default", "reviews", reviews)
+	db.create("VirtualService", "default", "r", `{"hosts": ["r"], "http": [{"name": "all", "route": [{"destination": {"host": "reviews"}}]}]}`)
+	const insert = `INSERT INTO mesh.routes (namespace, virtual_service, name, match, redirect) VALUES ('default', 'r', 'canary', '[{"uri": {"prefix": "/canary"}}]', '{"uri": "/"}')`
+	const says = `VirtualService default/r: spec.http[1]: the route "canary" is never reached: the route "all" before it matches all that it does`
+	const pending = "SELECT concat_ws(' ', refused, severity, code, path, hint) FROM mesh.pending_problems()"
+	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on'); BEGIN; " + insert)
+	require.Equal(t, []string{"f warning unreachable-route spec.http[1] put it before spec.http[0], or let that match less"}, collect[string](db, pending))
+	db.Exec("ROLLBACK")
+	require.Equal(t, []string{says}, db.Notices(insert))
+	require.Empty(t, db.Notices("UPDATE mesh.virtual_services SET labels = '{\"a\": \"b\"}' WHERE name = 'r'"))
+	require.Equal(t, []string{"spec.http[1]"}, collect[string](db, "SELECT path FROM mesh.problems"))
+
+	// What another route asks for is told of as well, without a new name in it.
+	db.Exec("UPDATE mesh.routes SET match = '[{\"uri\": {\"prefix\": \"/b\"}}]' WHERE name = 'all'")
+	require.Empty(t, collect[string](db, "SELECT path FROM mesh.problems"))
+	require.Equal(t, []string{says}, db.Notices("UPDATE mesh.routes SET match = NULL WHERE name = 'all'"))
 }

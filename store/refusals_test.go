@@ -75,7 +75,7 @@ func TestViewsRoundNothing(t *testing.T) {
 	t.Parallel()
 	db, _ := newShop(t)
 	for _, c := range []struct{ sql, says string }{
-		{"UPDATE mesh.route_destinations SET weight = 33.3 WHERE weight = 0", "weight: expected an integer, got a number"},
+		{"UPDATE mesh.route_destinations SET weight = 33.3 WHERE weight = 0", "weight: expected an integer, got 33.3"},
 		{"UPDATE mesh.routes SET position = 0.5", "the column position of mesh.routes must be an integer, got 0.5"},
 		{"INSERT INTO mesh.route_destinations (virtual_service, route_position, host) VALUES ('reviews', 0.4, 'a.shop')", "the column route_position of mesh.route_destinations must be an integer, got 0.4"},
 	} {

@@ -41,6 +41,49 @@ func TestStrictReferences(t *testing.T) {
 	}
 }
 
+// A transaction that asks for it is refused for what it would make wrong, and for nothing else.
+func TestAStrictTransaction(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.create("VirtualService", "default", "old", route("old.example.com", `{"host": "gone.example.com"}`))
+	insert := func(name, http string) string {
+		return fmt.Sprintf("INSERT INTO mesh.virtual_services (name, hosts, http) VALUES ('%s', '{%[1]s.example.com}', '%s')", name, http)
+	}
+	const elsewhere = `[{"redirect": {"uri": "/"}}]`
+	nowhere := insert("a", `[{"route": [{"destination": {"host": "gone.example.com"}}]}]`)
+	unreachable := insert("b", `[{"redirect": {"uri": "/"}}, {"redirect": {"uri": "/x"}}]`)
+	as := func(strict, sql string) string {
+		return "BEGIN; SET LOCAL mesh.strict = '" + strict + "'; " + sql + "; COMMIT"
+	}
+
+	for _, strict := range []string{"error", "on", "warning"} {
+		refused := db.Refused(as(strict, nowhere))
+		db.Exec("ROLLBACK")
+		require.Equal(t, "23503", refused.Code)
+		require.Equal(t, "no_new_problems", refused.ConstraintName)
+		require.Equal(t, `VirtualService default/a: spec.http[0].route[0].destination.host: no ServiceEntry that namespace "default" can see has the host "gone.example.com"`, refused.Message)
+		require.Contains(t, refused.Hint, "(mesh.strict is '"+strict+"')")
+	}
+	require.Contains(t, db.Refused(as("warning", unreachable)).Message, "the route is never reached")
+	db.Exec("ROLLBACK; BEGIN; SET LOCAL mesh.strict = 'error'; " + nowhere)
+	require.Equal(t, []bool{true}, collect[bool](db, "SELECT refused FROM mesh.pending_problems()"))
+	require.Contains(t, db.Refused("SET CONSTRAINTS ALL IMMEDIATE").Message, "gone.example.com")
+	db.Exec("ROLLBACK")
+	require.Equal(t, int64(1), db.Newest())
+
+	db.Exec(as("error", unreachable))
+	db.Exec(as("warning", "UPDATE mesh.virtual_services SET hosts = '{new.example.com}' WHERE name = 'old'")) // which was wrong before
+	db.Exec(as("warning", insert("c", elsewhere)))
+	db.Exec(as("off", nowhere))
+	require.Equal(t, int64(5), db.Newest())
+	refused := db.Refused(as("errors", insert("d", elsewhere)))
+	require.Equal(t, "mesh.strict is 'errors'", refused.Message)
+	require.Equal(t, "write error, to have problems of that severity refused; warning, for both severities; or off", refused.Hint)
+	db.Exec("ROLLBACK")
+	db.Exec(insert("e", `[{"route": [{"destination": {"host": "gone.example.com"}}]}]`)) // it held for the transaction
+}
+
 // Two transactions, of which each alone would leave all well, meet: whoever is first, also where
 // one was examined before its end.
 func TestStrictReferencesHoldBetweenTransactions(t *testing.T) {

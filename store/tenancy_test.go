@@ -9,6 +9,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/migration"
 	"github.com/pgmesh/pgmesh/store/resources"
 )
 
@@ -371,4 +372,51 @@ func TestARoleWithoutGrantsCanBeDropped(t *testing.T) {
 	require.Zero(t, value[int](y.owner, "SELECT mesh.revoke_all($1)", role))
 	y.owner.Exec("DROP ROLE " + role + "; CREATE ROLE " + role) // which the end of the test drops
 	require.Equal(t, "42704", y.owner.Refused("SELECT mesh.revoke_all('nobody_of_that_name')").Code)
+}
+
+// What a dropped role was granted waits for no other role of its name: not for one that is new, nor
+// until a migration or another grant. It is told, with what clears it.
+func TestANewRoleDoesNotInheritFromItsNamesake(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	y.owner.Exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'b', 'y', $1)", virtualService("b"))
+	staying := y.tenant("staying")
+	role := y.role("passing")
+	again := func() {
+		y.owner.Exec("DROP OWNED BY " + role + "; DROP ROLE " + role + "; CREATE ROLE " + role + " LOGIN PASSWORD 'secret'")
+	}
+	y.grant(role, "a", "write")
+	y.owner.Exec("SELECT mesh.grant_secrets($1, 'a', 'write'), mesh.grant_server($1)", role)
+	require.Empty(t, collect[string](y.owner, whatDiffers))
+	again()
+
+	const advice = "SELECT concat_ws(' ', kind, name, difference, advice) FROM mesh.check_installation()"
+	told := []string{fmt.Sprintf("grants %s are of a role that was dropped, and give nothing: another role has its name now run: SELECT mesh.revoke_all('%[1]s'); grant anew what is meant for the role of today", role)}
+	nothing := func() {
+		t.Helper()
+		require.Equal(t, "42501", y.as(role).Refused(names).Code)
+		require.Equal(t, told, collect[string](y.owner, advice))
+		require.False(t, value[bool](y.owner, "SELECT bool_or(in_force) FROM mesh.grants WHERE role = $1", role))
+	}
+	nothing()
+	y.owner.Exec("UPDATE mesh_internal.installation SET code_digest = ''")
+	require.NoError(t, migration.UpTelling(t.Context(), y.url, storetest.Quietly))
+	nothing()
+	require.True(t, value[bool](y.owner, "SELECT mesh.revoke_namespace($1, '*')", role))
+	nothing()
+	y.owner.Exec("GRANT " + staying.Conn.Config().User + " TO " + role)
+	require.Equal(t, "a/x", value[string](y.as(role), names), "through the other role")
+	require.Equal(t, staying.Conn.Config().User, value[string](y.as(role), "SELECT string_agg(DISTINCT role, ' ') FROM mesh.grants"))
+	require.Equal(t, "42501", y.as(role).Refused("SELECT mesh.delete_secret('a', 'x')").Code)
+	y.owner.Exec("REVOKE " + staying.Conn.Config().User + " FROM " + role)
+
+	y.grant(role, "b", "read")
+	require.Equal(t, "b/y", value[string](y.as(role), names), "what it is granted is all that it has")
+	require.Empty(t, collect[string](y.owner, advice))
+
+	again()
+	require.Len(t, collect[string](y.owner, advice), 1)
+	y.owner.Exec(value[string](y.owner, "SELECT substring(advice FROM 'run: ([^;]*)') FROM mesh.check_installation()"))
+	require.Empty(t, collect[string](y.owner, advice))
+	require.Equal(t, "a/x", value[string](staying, names))
 }

@@ -205,19 +205,31 @@ func plural(n int, of string) string {
 
 func wrongType(expected string, got any) string { return "expected " + expected + ", got " + noun(got) }
 
-// noun names the type of a JSON value.
+// shownText is a string that an error shows. A longer one would hide what is wrong with it.
+var shownText = regexp.MustCompile(`^[^"\x00-\x1f\x7f]{0,40}$`)
+
+// noun is a short value as it is written, and otherwise names its type.
 func noun(v any) string {
-	switch v.(type) {
+	switch v := v.(type) {
 	case map[string]any:
 		return "an object"
 	case []any:
 		return "a list"
 	case string:
+		if shownText.MatchString(v) {
+			return `"` + v + `"`
+		}
 		return "a string"
 	case bool:
-		return "a boolean"
+		return strconv.FormatBool(v)
 	case nil:
 		return "null"
+	case json.Number:
+		if len(v) <= maxShown {
+			return v.String()
+		}
 	}
 	return "a number"
 }
+
+const maxShown = 40 // digits of a number

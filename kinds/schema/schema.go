@@ -45,7 +45,7 @@
 //     anchored): `does not match the pattern p, got "x"`; then Format, with its reason. An empty
 //     string as a single field matches every format, since it means unset.
 //   - int32, int64, uint32, uint64: a whole number; 1.0 and 1e2 are whole; or a string of the form
-//     ^-?[0-9]+$. A fraction: `expected an integer, got a number`. Then Min and Max: `must be
+//     ^-?[0-9]+$. A fraction: `expected an integer, got 1.5`. Then Min and Max: `must be
 //     between 0 and 100, got 150`, `must be at least 1, got 0`, `must be at most 5, got 9`; "got"
 //     repeats the number as written.
 //   - double: a number or a string of the form ^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$; then Min
@@ -60,8 +60,9 @@
 //   - bytes: a string of base64, standard or URL alphabet, padding optional: `"x" is not base64`.
 //
 // A wrong JSON type is `expected X, got Y`. X is one of an object, a list, a string, a number, an
-// integer, a boolean, a duration such as "5s"; Y is one of an object, a list, a string, a number, a
-// boolean, null.
+// integer, a boolean, a duration such as "5s"; Y is an object, a list, or the value: null, true, 1.5 or
+// "x". Y is a string or a number if that has more than 40 characters, and a string if it has quotes or
+// control characters.
 //
 // In a path a name that matches ^[A-Za-z_][A-Za-z0-9_-]*$ follows a dot, any other is written
 // ["name"], and an index [0].

@@ -89,9 +89,9 @@ func TestScalars(t *testing.T) {
 		reason, hint  string
 	}{
 		{schema.Field{Type: schema.Bool}, `true`, `true`, "", ""},
-		{schema.Field{Type: schema.Bool}, `"true"`, "", `expected a boolean, got a string`, ""},
+		{schema.Field{Type: schema.Bool}, `"true"`, "", `expected a boolean, got "true"`, ""},
 		{schema.Field{Type: schema.String}, `""`, `""`, "", ""},
-		{schema.Field{Type: schema.String}, `5`, "", `expected a string, got a number`, ""},
+		{schema.Field{Type: schema.String}, `5`, "", `expected a string, got 5`, ""},
 		{schema.Field{Type: schema.String, MinLength: ptr(1)}, `""`, "", `must not be empty`, ""},
 		{schema.Field{Type: schema.String, MinLength: ptr(2)}, `"ä"`, "", `must have at least 2 characters, has 1`, ""},
 		{schema.Field{Type: schema.String, MaxLength: ptr(1)}, `"äö"`, "", `must have at most 1 character, has 2`, ""},
@@ -106,22 +106,25 @@ func TestScalars(t *testing.T) {
 		{between, `"007"`, `7`, "", ""},
 		{between, `150`, "", `must be between 0 and 100, got 150`, ""},
 		{between, `-1`, "", `must be between 0 and 100, got -1`, ""},
-		{between, `1.5`, "", `expected an integer, got a number`, ""},
-		{between, `1e400`, "", `expected an integer, got a number`, ""},
-		{between, `"1.5"`, "", `expected an integer, got a string`, ""},
+		{between, `1.5`, "", `expected an integer, got 1.5`, ""},
+		{between, `"one \n two"`, "", `expected an integer, got a string`, ""},
+		{between, `"a word of more than forty characters, indeed"`, "", `expected an integer, got a string`, ""},
+		{between, `1.50000000000000000000000000000000000000001`, "", `expected an integer, got a number`, ""},
+		{between, `1e400`, "", `expected an integer, got 1e400`, ""},
+		{between, `"1.5"`, "", `expected an integer, got "1.5"`, ""},
 		{between, `99999999999999999999`, "", `must be between 0 and 100, got 99999999999999999999`, ""},
 		{schema.Field{Type: schema.Uint64, Min: ptr(1.0)}, `0`, "", `must be at least 1, got 0`, ""},
 		{schema.Field{Type: schema.Double, Max: ptr(5.0)}, `9`, "", `must be at most 5, got 9`, ""},
 		{schema.Field{Type: schema.Double}, `"0.50"`, `0.50`, "", ""},
-		{schema.Field{Type: schema.Double}, `"NaN"`, "", `expected a number, got a string`, ""},
+		{schema.Field{Type: schema.Double}, `"NaN"`, "", `expected a number, got "NaN"`, ""},
 
 		{enum, `"STRICT"`, `"STRICT"`, "", ""},
 		{enum, `3`, `"STRICT"`, "", ""},
 		{enum, `1`, "", `unknown value "1"`, `one of UNSET, STRICT, PERMISSIVE`},
 		{enum, `"STRIKT"`, "", `unknown value "STRIKT"`, `did you mean "STRICT"?`},
 		{enum, `"FOO"`, "", `unknown value "FOO"`, `one of UNSET, STRICT, PERMISSIVE`},
-		{enum, `true`, "", `expected a string, got a boolean`, ""},
-		{schema.Field{Type: schema.Enum, Enum: []string{"A"}}, `0`, "", `expected a string, got a number`, ""},
+		{enum, `true`, "", `expected a string, got true`, ""},
+		{schema.Field{Type: schema.Enum, Enum: []string{"A"}}, `0`, "", `expected a string, got 0`, ""},
 
 		{schema.Field{Type: schema.Bytes}, `"aGk"`, `"aGk="`, "", ""},
 		{schema.Field{Type: schema.Bytes}, `"_-8="`, `"/+8="`, "", ""},
@@ -153,7 +156,7 @@ func TestDurations(t *testing.T) {
 		`"soon"`: `"soon" is not a duration`, `""`: `"" is not a duration`, `"5 s"`: `"5 s" is not a duration`,
 		`"1d"`: `"1d" is not a duration`, `"99999999999h"`: `"99999999999h" is not a duration`,
 		`99999999999999`: `"99999999999999" is not a duration`,
-		`1.5`:            `expected a duration such as "5s", got a number`, `{}`: `expected a duration such as "5s", got an object`,
+		`1.5`:            `expected a duration such as "5s", got 1.5`, `{}`: `expected a duration such as "5s", got an object`,
 	} {
 		_, problems := schema.Check(one(schema.Field{Type: schema.Duration}), "spec", map[string]any{"v": tree(t, value)})
 		require.Equal(t, []schema.Problem{{Path: "spec.v", Reason: reason, Hint: hint}}, problems, value)
@@ -188,13 +191,13 @@ func TestObjects(t *testing.T) {
 			{`spec.zzz`, `unknown field "zzz"`, `known fields: name, retryOn, ports, levels, labels`},
 		}},
 		{`{"name": "a", "retryOn": "x", "retry_on": "y"}`, problems{{"spec", `only one of retryOn, retry_on may be set`, ""}}},
-		{`{"name": "a", "retry_on": 5}`, problems{{"spec.retry_on", `expected a string, got a number`, ""}}},
+		{`{"name": "a", "retry_on": 5}`, problems{{"spec.retry_on", `expected a string, got 5`, ""}}},
 		{`{"name": "a", "ports": {}}`, problems{{"spec.ports", `expected a list, got an object`, ""}}},
 		{`{"name": "a", "ports": []}`, problems{{"spec.ports", `must have at least 1 item, has 0`, ""}}},
 		{`{"name": "a", "ports": [1, null, "x"]}`, problems{
 			{"spec.ports", `must have at most 2 items, has 3`, ""},
 			{"spec.ports[1]", `expected an integer, got null`, ""},
-			{"spec.ports[2]", `expected an integer, got a string`, ""},
+			{"spec.ports[2]", `expected an integer, got "x"`, ""},
 		}},
 		{`{"name": "a", "levels": []}`, problems{{"spec.levels", `expected an object, got a list`, ""}}},
 		{`{"name": "a", "levels": {"80": true, "x": 1}}`, problems{
@@ -202,7 +205,7 @@ func TestObjects(t *testing.T) {
 			{"spec.levels.x", `key "x" is not an integer`, ""},
 		}},
 		{`{"name": "a", "labels": {"app.kubernetes.io/name": 1, "b": null}}`, problems{
-			{`spec.labels["app.kubernetes.io/name"]`, `expected a string, got a number`, ""},
+			{`spec.labels["app.kubernetes.io/name"]`, `expected a string, got 1`, ""},
 			{`spec.labels.b`, `expected a string, got null`, ""},
 		}},
 		{`{"name": "a", "labels": {}, "levels": {}}`, problems{{"spec", `only one of levels, labels may be set`, ""}}},

@@ -67,10 +67,24 @@ func (w *Watch) look(ctx context.Context) {
 	}
 	for _, d := range list {
 		if !before[d] {
-			w.log.Warn("somebody has changed the schema of the database", "kind", d.Kind, "name", d.Name, "reason", d.Difference, "hint", d.Advice)
+			w.log.Warn(about(d), "kind", d.Kind, "name", d.Name, "reason", d.Difference, "hint", d.Advice)
 		}
 	}
 	w.known = list
+}
+
+const (
+	grants = "grants" // the kind of what is not an object of the schema
+
+	aboutObjects = "somebody has changed the schema of the database"
+	aboutGrants  = "roles with grants were dropped"
+)
+
+func about(d store.Difference) string {
+	if d.Kind == grants {
+		return aboutGrants
+	}
+	return aboutObjects
 }
 
 // named is how many objects are named on /readyz.
@@ -80,15 +94,31 @@ const named = 3
 func (w *Watch) About() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.known) == 0 {
+	var changed, orphaned []string
+	for _, d := range w.known {
+		if d.Kind == grants {
+			orphaned = append(orphaned, d.Name)
+		} else {
+			changed = append(changed, d.Kind+" "+d.Name)
+		}
+	}
+	var found []string
+	if len(changed) > 0 {
+		found = append(found, aboutObjects+": "+first(changed))
+	}
+	if len(orphaned) > 0 {
+		found = append(found, aboutGrants+": "+first(orphaned))
+	}
+	if len(found) == 0 {
 		return ""
 	}
-	var names []string
-	for _, d := range w.known[:min(len(w.known), named)] {
-		names = append(names, d.Kind+" "+d.Name)
+	return strings.Join(found, "; ") + " (mesh.check_installation() says how, and what to do)"
+}
+
+// first names the first of what was found.
+func first(names []string) string {
+	if more := len(names) - named; more > 0 {
+		names = append(names[:named:named], fmt.Sprintf("and %d more", more))
 	}
-	if more := len(w.known) - named; more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	return "somebody has changed the schema of the database: " + strings.Join(names, ", ") + " (mesh.check_installation() says how, and what to do)"
+	return strings.Join(names, ", ")
 }

@@ -47,4 +47,12 @@ func TestChangesAreToldOf(t *testing.T) {
 	says(told)
 	db.Exec("ALTER TABLE mesh.resources DROP a, DROP b, DROP c, DROP d")
 	says("")
+
+	role := storetest.Value[string](db, "SELECT current_database()") + "_passing"
+	db.Exec("CREATE ROLE " + role)
+	db.Exec("SELECT mesh.grant_namespace($1, 'a', 'read')", role)
+	db.Exec("DROP OWNED BY " + role + "; DROP ROLE " + role)
+	says("roles with grants were dropped: " + role + " (mesh.check_installation() says how, and what to do)")
+	db.Exec("SELECT mesh.revoke_all($1)", role)
+	says("")
 }

@@ -112,6 +112,16 @@ func (p *Publisher) Primed() bool {
 	return p.loaded || p.primed != nil
 }
 
+// SavedMesh returns the mesh of the state that was saved; "" if there is none.
+func (p *Publisher) SavedMesh() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.primed == nil {
+		return ""
+	}
+	return p.primed.Mesh
+}
+
 // At returns the position that a source is compared with.
 func (p *Publisher) At() Position {
 	p.mu.Lock()

@@ -85,13 +85,13 @@ func (s *server) newAuthority(from *store.Store, revisions *storefeed.Feed) (*au
 }
 
 // recallAuthority restores the authority's saved state.
-func (d *database) recallAuthority(ctx context.Context) {
+func (d *database) recallAuthority(ctx context.Context, why string) {
 	found, err := d.authority.Recall(ctx)
 	switch {
 	case err != nil:
 		d.options.Log.Error("what was saved of the authority cannot be used: until the database is there, this server has no certificate to show",
 			"folder", d.options.StateDir, "file", authority.File, "error", err)
 	case found:
-		d.options.Log.Warn("the database does not answer: going by what was saved of the authority")
+		d.options.Log.Warn(why + ": going by what was saved of the authority")
 	}
 }

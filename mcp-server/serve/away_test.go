@@ -18,6 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 // write commits one revision, which makes a ServiceEntry or changes its host.
@@ -184,4 +185,35 @@ func TestAServerThatHasSomethingToServeOutlivesAWrongSchema(t *testing.T) {
 	require.ErrorContains(t, serve.Run(t.Context(), nothing, nil), "schema")
 	second := launch(t, serve.Options{Database: database, StateDir: dir})
 	require.Equal(t, []string{"a"}, connect(t, second.MCP.String(), nil).until(1))
+}
+
+// A server whose database is another mesh's, with another key, serves what it saved, and says whose that
+// is and what to do, not that the database were away. If it can open the database, it says what it goes
+// over to.
+func TestAServerTellsADatabaseOfAnotherMesh(t *testing.T) {
+	t.Parallel()
+	database, dir := pgtest.New(t), t.TempDir()
+	write(t, database, "a", "a.example")
+	one := found(t, database, func(o *serve.Options) { o.StateDir = dir })
+	one.ready(200, "ready")
+	one.end()
+	require.NoError(t, migration.Down(t.Context(), database, 0, func(string) {}))
+	require.NoError(t, migration.Up(t.Context(), database))
+	another := found(t, database, nil)
+	another.ready(200, "ready")
+	another.end()
+
+	again := found(t, database, func(o *serve.Options) { o.StateDir, o.Sealing = dir, one.options.Sealing })
+	again.ready(200, "ready: serving revision 1, saved")
+	again.ready(200, "the database holds the mesh")
+	again.ready(200, "and what this server saved in "+dir+" is of the mesh")
+	again.ready(200, "Give it the database of the mesh that it saved; or, if the other is meant, the keys of that mesh and an empty --state-dir: the key of authority 1: it is sealed with the key")
+	again.end()
+	require.Contains(t, again.log.String(), "the database answers, and cannot be used: going by what was saved of the authority")
+	require.NotContains(t, again.log.String(), "does not answer")
+
+	over := found(t, database, func(o *serve.Options) { o.StateDir, o.Sealing = dir, another.options.Sealing })
+	over.ready(200, "ready\n")
+	over.end()
+	require.Contains(t, over.log.String(), "the database holds another mesh than what was saved: clients are given what it has, and no more")
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/kit/replace"
+	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/identity/callers"
 	"github.com/pgmesh/pgmesh/store/identity/trust"
 	"github.com/pgmesh/pgmesh/store/notifications"
@@ -88,13 +89,17 @@ func (d *database) keepCallers() {
 	d.kept = text
 }
 
-// recall restores what was saved, once, if the database does not answer.
-func (d *database) recall(ctx context.Context) {
+// recall restores what was saved, once, if the database does not answer or, by an error, cannot be used.
+func (d *database) recall(ctx context.Context, err error) {
 	if d.options.StateDir == "" {
 		return
 	}
 	d.recalled.Do(func() {
-		d.recallAuthority(ctx)
+		why := "the database does not answer"
+		if err != nil && !store.Temporary(err) {
+			why = "the database answers, and cannot be used"
+		}
+		d.recallAuthority(ctx, why)
 		path := filepath.Join(d.options.StateDir, callersFile)
 		saved, err := loadCallers(path, d.places())
 		switch {
@@ -105,7 +110,7 @@ func (d *database) recall(ctx context.Context) {
 		default:
 			d.tokenCache.Take(saved.Tokens)
 			d.views.Show(saved.Readers)
-			d.options.Log.Warn("the database does not answer: going by what was saved of callers", "tokens", len(saved.Tokens), "readers", len(saved.Readers))
+			d.options.Log.Warn(why+": going by what was saved of callers", "tokens", len(saved.Tokens), "readers", len(saved.Readers))
 		}
 	})
 }

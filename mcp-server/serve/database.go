@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -175,12 +176,12 @@ func (d *database) openAndFollow(ctx context.Context) error {
 // something saved to serve meanwhile: a server that serves what it saved must not end because a
 // password is wrong today.
 func (d *database) open(ctx context.Context) error {
-	silent := time.AfterFunc(recallAfter, func() { d.recall(ctx) })
+	silent := time.AfterFunc(recallAfter, func() { d.recall(ctx, nil) })
 	defer silent.Stop()
 	return retry.Loop{
 		Pauses: retry.Pauses{First: 50 * time.Millisecond, Longest: 2 * time.Second},
 		Failed: func(err error, _ time.Duration) {
-			d.recall(ctx)
+			d.recall(ctx, err)
 			d.publisher.Lost(err)
 		},
 		Reason: func(err error, _ time.Duration) {
@@ -204,10 +205,30 @@ func (d *database) tryToOpen(ctx context.Context) error {
 	if err := d.store.Check(ctx); err != nil {
 		return err
 	}
-	if err := d.unlockKeys(ctx); err != nil {
+	err := d.unlockKeys(ctx)
+	if err == nil {
+		err = d.authority.Open(ctx)
+	}
+	return d.explainOtherMesh(ctx, err)
+}
+
+// explainOtherMesh says, with an error if there is one, that the database holds another mesh than what was
+// saved. Then a key that opens what was saved may not open what is in the database.
+func (d *database) explainOtherMesh(ctx context.Context, err error) error {
+	saved := d.publisher.SavedMesh()
+	if saved == "" || err != nil && store.Temporary(err) {
 		return err
 	}
-	return d.authority.Open(ctx)
+	mesh, unread := d.revisions.Installation(ctx)
+	switch {
+	case unread != nil || mesh == saved:
+		return err
+	case err == nil:
+		d.options.Log.Warn("the database holds another mesh than what was saved: clients are given what it has, and no more", "folder", d.options.StateDir, "saved", saved, "mesh", mesh)
+		return nil
+	}
+	return fmt.Errorf("the database holds the mesh %s, and what this server saved in %s is of the mesh %s. Give it the database of the mesh that it saved; "+
+		"or, if the other is meant, the keys of that mesh and an empty --state-dir: %w", mesh, d.options.StateDir, saved, err)
 }
 
 func connectedTo(f *storefeed.Feed) prometheus.Collector {

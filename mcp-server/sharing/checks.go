@@ -5,8 +5,7 @@ package sharing
 const commonTables = `
 WITH lord AS (SELECT o.oid, o.rolname FROM pg_namespace n JOIN pg_roles o ON o.oid = n.nspowner WHERE n.nspname = 'mesh'),
 granted AS (
-  SELECT to_regrole(quote_ident(g.role))::oid AS role, bool_or(g.privilege = 'server') AS server
-  FROM mesh_internal.namespace_grants g WHERE to_regrole(quote_ident(g.role)) IS NOT NULL GROUP BY g.role),
+  SELECT g.role_id AS role, bool_or(g.privilege = 'server') AS server FROM mesh_internal.every_grant g WHERE g.held AND NOT g.secrets GROUP BY g.role_id),
 tenants AS (
   SELECT r.oid, r.rolname, r.rolsuper, r.rolbypassrls, r.rolconnlimit FROM pg_roles r
   WHERE r.rolcanlogin AND r.oid <> (SELECT oid FROM lord)

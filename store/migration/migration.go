@@ -25,6 +25,7 @@ var sql = query.Read[struct {
 	ViewsFit, InstallViews, Recheck, RefreshPrivileges, AdvanceSequences                string
 	MarkChanges, NoteObjects, CountDiffering                                            string
 	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                          string
+	MayMigrate, CanCheck, Differences                                                   string
 	HasInternal, Installed, EmptySchema                                                 string
 	TryMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
 	LockEverything, RelationHolders                                                     string
@@ -34,7 +35,8 @@ var sql = query.Read[struct {
 const versionTable = "mesh.schema_version"
 
 // Up brings the schema to the newest version, and stores this program's kinds in it. The role needs
-// the right to create a schema in the database, and no more. Several programs may call it at once,
+// the right to create a schema in the database, and no more; one that only runs servers is refused unless there
+// is nothing to do. Several programs may call it at once,
 // and others may use the mesh meanwhile: they wait for short moments.
 func Up(ctx context.Context, url string) error {
 	return UpTelling(ctx, url, func(string) {})
@@ -42,6 +44,16 @@ func Up(ctx context.Context, url string) error {
 
 // UpTelling is Up that reports, a line at a time, what it does and whom it waits for.
 func UpTelling(ctx context.Context, url string, tell func(string)) error {
+	err := up(ctx, url, tell)
+	if _, lesser := errors.AsType[*NotOwnerError](err); lesser {
+		if status, unread := ReadStatus(ctx, url); unread == nil && status.Fits() {
+			return nil
+		}
+	}
+	return err
+}
+
+func up(ctx context.Context, url string, tell func(string)) error {
 	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
 		if err := refuseNewer(ctx, provider); err != nil {
 			return err
@@ -170,6 +182,9 @@ func withMigrationLock(ctx context.Context, url string, tell func(string), do fu
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
+	if err := requireOwner(ctx, conn); err != nil {
+		return err
+	}
 	if err := lockSchema(ctx, conn, tell); err != nil {
 		return store.Explain("preparing the schema mesh", err)
 	}
@@ -183,6 +198,27 @@ func withMigrationLock(ctx context.Context, url string, tell func(string), do fu
 		return fmt.Errorf("reading the migrations: %w", err)
 	}
 	return do(ctx, conn, provider)
+}
+
+// NotOwnerError says that a role cannot migrate a schema, and which can.
+type NotOwnerError struct{ Role, Owner string }
+
+func (e *NotOwnerError) Error() string {
+	return fmt.Sprintf("the role %s cannot migrate the schema mesh, which belongs to %s: run mcp-server migrate up with a database URL of the role %[2]s, or of a member of it, "+
+		"and mcp-server run without --migrate. What mesh.grant_server gives is for running", e.Role, e.Owner)
+}
+
+// requireOwner refuses a role that could not do anything, before it has begun.
+func requireOwner(ctx context.Context, conn *pgx.Conn) error {
+	var e NotOwnerError
+	var may bool
+	if err := conn.QueryRow(ctx, sql.MayMigrate).Scan(&e.Owner, &e.Role, &may); err != nil {
+		return store.Explain("reading whose the schema is", err)
+	}
+	if !may {
+		return &e
+	}
+	return nil
 }
 
 func connectToMigrate(ctx context.Context, url string, tell func(string)) (*pgx.Conn, error) {

@@ -2,12 +2,14 @@ package migration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/kindtables"
@@ -20,6 +22,7 @@ type Status struct {
 	Migrations []Step
 	Newest     int64 // the database's version, which may be a newer program's
 	Installed
+	Changed []store.Difference // what somebody else has changed, as far as the role is told
 }
 
 // Step is one step of the schema.
@@ -35,7 +38,22 @@ type Installed struct {
 	Registry bool // kinds, types and rules
 }
 
-// Fits reports whether there is nothing for Up to do.
+// remade begins the advice of what Up makes anew.
+const remade = "run mcp-server migrate up"
+
+// Remakes returns what somebody has changed that Up makes anew, and what it leaves to people.
+func (s Status) Remakes() (anew, left []store.Difference) {
+	for _, d := range s.Changed {
+		if strings.HasPrefix(d.Advice, remade) {
+			anew = append(anew, d)
+		} else {
+			left = append(left, d)
+		}
+	}
+	return anew, left
+}
+
+// Fits reports whether the schema is that of this program, as far as its versions tell.
 func (s Status) Fits() bool { return s.known() == s.Newest && s.Code && s.Registry }
 
 // TooNew reports whether a newer program migrated the database, which this one then leaves alone.
@@ -86,8 +104,31 @@ func readStatus(ctx context.Context, conn *pgx.Conn) (Status, error) {
 	if err == nil && s.Newest > 0 {
 		s.Installed, err = installedIn(ctx, conn)
 	}
+	if err == nil {
+		s.Changed, err = changedIn(ctx, conn)
+	}
 	return s, err
 }
+
+// changedIn lists what others have changed. Older schemas do not know, and only the owner and servers are
+// told.
+func changedIn(ctx context.Context, conn *pgx.Conn) ([]store.Difference, error) {
+	var can bool
+	if err := conn.QueryRow(ctx, sql.CanCheck).Scan(&can); err != nil || !can {
+		return nil, err
+	}
+	rows, err := conn.Query(ctx, sql.Differences)
+	if err != nil {
+		return nil, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[store.Difference])
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == codeNoPrivilege {
+		return nil, nil
+	}
+	return list, err
+}
+
+const codeNoPrivilege = "42501"
 
 // knownMigrations lists the migration files, in order.
 func knownMigrations() (s Status, err error) {

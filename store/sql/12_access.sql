@@ -18,6 +18,19 @@ BEGIN
   RETURN coalesce(nullif(current_setting('role'), 'none'), session_user);
 END $$;
 
+-- every_grant has all grants, by role, and whether each is held: whether its role has the plain
+-- privileges that came with it. Postgres drops no role that has privileges, so a role of the same name
+-- that was created later lacks them, and does not get what the one before was granted. A dump takes
+-- privileges along by name.
+CREATE OR REPLACE VIEW mesh_internal.every_grant AS
+  SELECT g.role, to_regrole(quote_ident(g.role))::oid AS role_id, g.namespace, g.privilege, g.secrets, g.granted_by, g.granted_at,
+    coalesce(aclcontains(n.nspacl, makeaclitem(to_regrole(quote_ident(g.role))::oid, n.nspowner, 'USAGE', false)), false) AS held
+  FROM (SELECT role, namespace, privilege, false AS secrets, granted_by, granted_at FROM mesh_internal.namespace_grants
+    UNION ALL SELECT role, namespace, privilege, true, granted_by, granted_at FROM mesh_internal.secret_grants) g, pg_namespace n
+  WHERE n.nspname = 'mesh_internal';
+
+COMMENT ON VIEW mesh_internal.every_grant IS 'Internal. Read mesh.grants.';
+
 -- holds reports whether the acting role was granted one of the privileges on everything, or is an
 -- owner. Every statement asks, so owners are answered first.
 CREATE OR REPLACE FUNCTION mesh_internal.holds(privileges text[]) RETURNS boolean
@@ -29,8 +42,8 @@ BEGIN
     RETURN true;
   END IF;
   RETURN EXISTS (
-    SELECT FROM mesh_internal.namespace_grants g
-    WHERE g.namespace = '*' AND g.privilege = ANY (privileges) AND pg_has_role(acting, to_regrole(quote_ident(g.role))::oid, 'USAGE'));
+    SELECT FROM mesh_internal.every_grant g
+    WHERE NOT g.secrets AND g.namespace = '*' AND g.privilege = ANY (privileges) AND pg_has_role(acting, g.role_id, 'USAGE') AND g.held);
 END $$;
 
 -- granted lists the namespaces on which the acting role has one of the privileges.
@@ -40,8 +53,8 @@ DECLARE
   acting name := mesh_internal.acting_role();
 BEGIN
   RETURN ARRAY(
-    SELECT DISTINCT g.namespace FROM mesh_internal.namespace_grants g
-    WHERE g.namespace <> '*' AND g.privilege = ANY (privileges) AND pg_has_role(acting, to_regrole(quote_ident(g.role))::oid, 'USAGE'));
+    SELECT DISTINCT g.namespace FROM mesh_internal.every_grant g
+    WHERE NOT g.secrets AND g.namespace <> '*' AND g.privilege = ANY (privileges) AND pg_has_role(acting, g.role_id, 'USAGE') AND g.held);
 END $$;
 
 -- sees_all reports whether the acting role may read everything.

@@ -56,8 +56,10 @@ $$;
 CREATE OR REPLACE FUNCTION mesh_internal.wrong_type(expected text, got jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT 'expected ' || expected || ', got ' || CASE jsonb_typeof(got)
-    WHEN 'object' THEN 'an object' WHEN 'array' THEN 'a list' WHEN 'string' THEN 'a string'
-    WHEN 'boolean' THEN 'a boolean' WHEN 'null' THEN 'null' ELSE 'a number' END
+    WHEN 'object' THEN 'an object' WHEN 'array' THEN 'a list'
+    WHEN 'string' THEN CASE WHEN got #>> '{}' ~ '^[^"\x01-\x1f\x7f]{0,40}$' THEN '"' || (got #>> '{}') || '"' ELSE 'a string' END
+    WHEN 'number' THEN CASE WHEN char_length(got #>> '{}') <= 40 THEN got #>> '{}' ELSE 'a number' END
+    ELSE got::text END
 $$;
 
 -- size_reason says that a list has too few items or a string too many characters.

@@ -147,12 +147,8 @@ $$;
 -- check returns what is wrong with a spec, and writes nothing.
 CREATE OR REPLACE FUNCTION mesh.check(kind text, spec jsonb, api_group text DEFAULT NULL) RETURNS TABLE (path text, reason text, hint text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  r mesh.resources;
 BEGIN
-  r.kind := kind;
-  r.api_group := api_group;
-  RETURN QUERY SELECT p.* FROM mesh_internal.resolve_kind(r) k, mesh_internal.check_spec(k.type, spec, '{}') p;
+  RETURN QUERY SELECT p.* FROM mesh_internal.meant_kind("check".kind, "check".api_group) k, mesh_internal.check_spec(k.type, spec, '{}') p;
 END $$;
 
 COMMENT ON FUNCTION mesh.check(text, jsonb, text) IS 'Returns what is wrong with a spec of a kind. Writes nothing.';

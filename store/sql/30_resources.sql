@@ -1,6 +1,68 @@
 -- The resources as they stand. Everything that people and programs write goes through the triggers
 -- of this table.
 
+-- kinds_named lists the kinds that people mean by a word: VirtualService, virtualservices, vs, or any of
+-- these with the group, in any case. Of two kinds of a name Istio's is first.
+CREATE OR REPLACE FUNCTION mesh_internal.kinds_named(word text) RETURNS SETOF mesh.kinds
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT k.* FROM mesh.kinds k
+  WHERE EXISTS (SELECT FROM unnest(ARRAY[k.kind, k.plural] || k.short_names) n WHERE lower(word) IN (lower(n), lower(n) || '.' || k.api_group))
+  ORDER BY k.api_group LIKE '%istio.io' DESC, k.api_group
+$$;
+
+-- kind_hint names the word for a kind that is near a mistyped one, or else the nearest three kinds.
+CREATE OR REPLACE FUNCTION mesh_internal.kind_hint(word text) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  WITH names AS (SELECT DISTINCT k.kind FROM mesh.kinds k)
+  SELECT coalesce('did you mean "' || mesh_internal.nearest(coalesce(word, ''), (SELECT array_agg(n.kind ORDER BY n.kind COLLATE "C") FROM names n) || ARRAY(SELECT unnest(k.short_names) FROM mesh.kinds k ORDER BY 1)) || '"?',
+    format('the nearest are %s; mesh.kinds has all', (SELECT string_agg(n.kind, ', ' ORDER BY n.place) FROM (
+      SELECT n.kind, row_number() OVER (ORDER BY position(lower(word) IN lower(n.kind)) = 0, mesh_internal.distance(lower(coalesce(word, '')), lower(n.kind)), n.kind COLLATE "C") AS place FROM names n) n WHERE n.place <= 3)))
+$$;
+
+-- named_kind returns the first of the kinds that a word means.
+CREATE OR REPLACE FUNCTION mesh_internal.named_kind(word text) RETURNS mesh.kinds
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  named mesh.kinds := (SELECT k FROM mesh_internal.kinds_named(word) k LIMIT 1);
+BEGIN
+  IF named.kind IS NULL THEN
+    PERFORM mesh_internal.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', word), mesh_internal.kind_hint(word));
+  END IF;
+  RETURN named;
+END $$;
+
+-- meant_kind is resolve_kind for what people write for a kind.
+CREATE OR REPLACE FUNCTION mesh_internal.meant_kind(word text, api_group text) RETURNS mesh.kinds
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  r     mesh.resources;
+  named mesh.kinds[] := ARRAY(SELECT k FROM mesh_internal.kinds_named(word) k);
+BEGIN
+  r.kind := (mesh_internal.named_kind(word)).kind;
+  r.api_group := coalesce(meant_kind.api_group, CASE WHEN cardinality(named) = 1 THEN named[1].api_group END);
+  RETURN mesh_internal.resolve_kind(r);
+END $$;
+
+-- kinds_meant returns the names of kinds for what people write for them. A word with a group would
+-- select the kind of the other group as well.
+CREATE OR REPLACE FUNCTION mesh_internal.kinds_meant(words text[]) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  word  text;
+  meant text[] := CASE WHEN words IS NOT NULL THEN '{}'::text[] END;
+  named mesh.kinds;
+BEGIN
+  FOREACH word IN ARRAY coalesce(words, '{}') LOOP
+    named := mesh_internal.named_kind(word);
+    IF word LIKE '%.%' AND (SELECT count(*) FROM mesh.kinds k WHERE k.kind = named.kind) > 1 THEN
+      PERFORM mesh_internal.refuse('MS002', NULL, NULL, NULL, '', format('"%s" is one of two kinds of the name %s, which are selected together', word, named.kind),
+        format('write %s, and look at the column api_group', named.kind));
+    END IF;
+    meant := meant || named.kind;
+  END LOOP;
+  RETURN meant;
+END $$;
+
 -- resolve_kind returns the kind. The group may be left out where the name is enough.
 CREATE OR REPLACE FUNCTION mesh_internal.resolve_kind(r mesh.resources) RETURNS mesh.kinds
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -17,7 +79,7 @@ BEGIN
   groups := ARRAY(SELECT k.api_group FROM mesh.kinds k WHERE k.kind = r.kind ORDER BY k.api_group);
   IF cardinality(groups) = 0 THEN
     PERFORM mesh_internal.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', r.kind),
-      mesh_internal.hint(r.kind, ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C"), 'known kinds: '));
+      mesh_internal.kind_hint(r.kind));
   ELSIF r.api_group IS NOT NULL THEN
     PERFORM mesh_internal.refuse('MS002', r.kind, r.namespace, r.name, 'api_group', format('unknown api_group "%s" of %s', r.api_group, r.kind),
       'write ' || array_to_string(groups, ' or '));

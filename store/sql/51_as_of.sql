@@ -76,16 +76,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.revision_at IS 'Returns the revision that was the newest at a time.';
 
--- require_kinds refuses unknown kinds, which would silently select nothing.
-CREATE OR REPLACE FUNCTION mesh_internal.require_kinds(kinds text[]) RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  known   text[] := ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C");
-  unknown text := (SELECT k FROM unnest(kinds) k WHERE k <> ALL (known) LIMIT 1);
-BEGIN
-  IF unknown IS NOT NULL THEN
-    PERFORM mesh_internal.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', unknown), mesh_internal.hint(unknown, known, 'known kinds: '));
-  END IF;
-END $$;
+DROP FUNCTION IF EXISTS mesh_internal.require_kinds(text[]); -- of earlier programs
 
 -- readable_among reduces a selection of namespaces to those that the acting role may read. NULL
 -- means all. The functions below run as the owner and filter by it. They can join tables in the
@@ -162,7 +153,8 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp S
 DECLARE
   among text[] := mesh_internal.readable_among(namespaces);
 BEGIN
-  PERFORM mesh_internal.known_revision(at), mesh_internal.require_kinds(kinds), mesh_internal.require_names(kinds, namespaces, names);
+  kinds := mesh_internal.kinds_meant(kinds);
+  PERFORM mesh_internal.known_revision(at), mesh_internal.require_names(kinds, namespaces, names);
   RETURN QUERY
     SELECT r.api_group, r.kind, r.namespace, r.name, r.spec, r.labels, r.annotations, b.revision, r.generation, r.created_at, r.updated_at
     FROM mesh.resources r LEFT JOIN mesh_internal.transactions b ON b.xid = r.xid AND b.begun_at = r.updated_at

@@ -113,7 +113,8 @@ DECLARE
   low  bigint := mesh_internal.known_revision(a);
   high bigint := mesh_internal.known_revision(coalesce(b, mesh.newest_revision()));
 BEGIN
-  PERFORM mesh_internal.require_kinds(kinds), mesh_internal.require_names(kinds, namespaces, names);
+  kinds := mesh_internal.kinds_meant(kinds);
+  PERFORM mesh_internal.require_names(kinds, namespaces, names);
   IF low > high THEN
     RETURN QUERY
       SELECT d.api_group, d.kind, d.namespace, d.name, CASE d.operation WHEN 'create' THEN 'delete' WHEN 'delete' THEN 'create' ELSE d.operation END,

@@ -26,7 +26,8 @@ RETURNS TABLE (operation text, api_group text, kind text, namespace text, name t
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-  PERFORM mesh_internal.require_moment('revision', at::text), mesh_internal.known_revision(at), mesh_internal.require_kinds(kinds), mesh_internal.require_names(kinds, namespaces, names), mesh_internal.name_unnamed(format('restore to revision %s', at));
+  kinds := mesh_internal.kinds_meant(kinds);
+  PERFORM mesh_internal.require_moment('revision', at::text), mesh_internal.known_revision(at), mesh_internal.require_names(kinds, namespaces, names), mesh_internal.name_unnamed(format('restore to revision %s', at));
   RETURN QUERY
     WITH target AS MATERIALIZED (
       SELECT t.* FROM mesh_internal.changed_since(at, kinds, namespaces, names) t

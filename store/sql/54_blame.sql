@@ -56,7 +56,7 @@ DECLARE
   document jsonb;
   blame    jsonb := '0';
 BEGIN
-  known := mesh_internal.resolve_kind(jsonb_populate_record(NULL::mesh.resources, jsonb_build_object('kind', blame.kind, 'api_group', blame.api_group)));
+  known := mesh_internal.meant_kind(blame.kind, blame.api_group);
   SELECT mesh_internal.as_document(r.labels, r.annotations, r.spec) INTO document FROM mesh.resources r
     WHERE r.kind = known.kind AND r.api_group = known.api_group AND r.namespace = blame.namespace AND r.name = blame.name;
   FOR change IN
@@ -80,4 +80,4 @@ BEGIN
     ORDER BY part.n, f.i;
 END $$;
 
-COMMENT ON FUNCTION mesh.blame IS 'Returns, for each field of a resource, the revision that set it to its value, and whose that was. A field older than the history has no revision.';
+COMMENT ON FUNCTION mesh.blame IS 'Returns, for each field of a resource, the revision that set it to its value, and whose that was. A field older than the history has no revision. The kind may be written in any way that the command line takes, such as vs.';

@@ -1,5 +1,6 @@
--- Taking one revision back, as a new revision. A resource that another revision has changed since
--- stays as it is.
+-- Taking one revision back, as a new revision. Spec, labels and annotations are looked at apart: what
+-- the revision has changed goes back, and what others have changed beside it stays. A resource stays as
+-- it is where the same was changed since, unless that is again as the revision left it.
 
 -- change_before_unconfirmed skips changes that were not confirmed in time and could not be reverted
 -- then, because this one was made on top of them. Reverting it must not bring them back.
@@ -19,22 +20,33 @@ BEGIN
   END LOOP;
 END $$;
 
--- last_change_after returns who last changed a resource after a revision. A change that was
--- reverted again counts for nobody; that of the running transaction has no revision, and comes
--- last.
-CREATE OR REPLACE FUNCTION mesh_internal.last_change_after(c mesh_internal.changes, revision bigint, OUT changed boolean, OUT changed_by bigint)
+-- last_change_after returns who last changed some parts of a resource after a revision; NULL if it is
+-- the running transaction, which has no revision and comes last.
+DROP FUNCTION IF EXISTS mesh_internal.last_change_after(mesh_internal.changes, bigint); -- of earlier programs
+CREATE OR REPLACE FUNCTION mesh_internal.last_change_after(c mesh_internal.changes, revision bigint, parts text[]) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  last record;
 BEGIN
-  SELECT t.revision, l.* INTO last FROM mesh_internal.changes l JOIN mesh_internal.transactions t ON t.id = l.transaction_id
+  RETURN (SELECT t.revision FROM mesh_internal.changes l JOIN mesh_internal.transactions t ON t.id = l.transaction_id
     WHERE l.kind = c.kind AND l.api_group = c.api_group AND l.namespace = c.namespace AND l.name = c.name
       AND (t.revision > last_change_after.revision OR t.revision IS NULL)
-    ORDER BY t.revision DESC NULLS FIRST LIMIT 1;
-  changed := FOUND AND NOT (
-    EXISTS (SELECT FROM mesh_internal.deadlines d WHERE d.reverted_in = last.transaction_id)
-    AND (last.after_spec, last.after_labels, last.after_annotations) IS NOT DISTINCT FROM (c.after_spec, c.after_labels, c.after_annotations));
-  changed_by := last.revision;
+      AND ('spec' = ANY (parts) AND l.before_spec IS DISTINCT FROM l.after_spec OR 'labels' = ANY (parts) AND l.before_labels IS DISTINCT FROM l.after_labels
+        OR 'annotations' = ANY (parts) AND l.before_annotations IS DISTINCT FROM l.after_annotations)
+    ORDER BY t.revision DESC NULLS FIRST LIMIT 1);
+END $$;
+
+-- in_the_way lists the parts of a resource that a revision has changed and others have changed since,
+-- so that they are neither as before nor as it left them. If it has made or deleted the resource, that is
+-- about all of it.
+CREATE OR REPLACE FUNCTION mesh_internal.in_the_way(c mesh_internal.changes, before mesh_internal.changes, now mesh.resources) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF before.before_spec IS NULL OR c.after_spec IS NULL OR now.spec IS NULL THEN
+    RETURN CASE WHEN (now.spec, now.labels, now.annotations) IS NOT DISTINCT FROM (c.after_spec, c.after_labels, c.after_annotations) THEN '{}' ELSE '{spec,labels,annotations}'::text[] END;
+  END IF;
+  RETURN array_remove(ARRAY[
+    CASE WHEN c.after_spec <> before.before_spec AND now.spec NOT IN (c.after_spec, before.before_spec) THEN 'spec' END,
+    CASE WHEN c.after_labels <> before.before_labels AND now.labels NOT IN (c.after_labels, before.before_labels) THEN 'labels' END,
+    CASE WHEN c.after_annotations <> before.before_annotations AND now.annotations NOT IN (c.after_annotations, before.before_annotations) THEN 'annotations' END], NULL);
 END $$;
 
 -- undo takes a revision back and returns what became of each resource: reverted, unchanged because
@@ -51,12 +63,19 @@ BEGIN
     WHERE c.transaction_id = undone ORDER BY r.kind, r.api_group, r.namespace, r.name FOR UPDATE OF r;
   RETURN QUERY
     WITH plan AS MATERIALIZED (
-      SELECT c.kind, c.api_group, c.namespace, c.name, b.before_spec, b.before_labels, b.before_annotations, l.changed_by,
-        CASE
-          WHEN (r.spec, r.labels, r.annotations) IS NOT DISTINCT FROM (b.before_spec, b.before_labels, b.before_annotations) THEN 'unchanged'
-          WHEN l.changed THEN 'conflict' ELSE 'reverted' END AS outcome
-      FROM mesh_internal.changes c CROSS JOIN mesh_internal.change_before_unconfirmed(c) b CROSS JOIN mesh_internal.last_change_after(c, undo.revision) l
+      SELECT c.kind, c.api_group, c.namespace, c.name, wanted.*, CASE WHEN w.parts <> '{}' OR o.outcome = 'unchanged' THEN
+          mesh_internal.last_change_after(c, undo.revision, CASE o.outcome WHEN 'unchanged' THEN '{spec,labels,annotations}' ELSE w.parts END) END AS changed_by, o.outcome
+      FROM mesh_internal.changes c CROSS JOIN mesh_internal.change_before_unconfirmed(c) b
         LEFT JOIN mesh.resources r ON r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name
+        CROSS JOIN mesh_internal.in_the_way(c, b, r) AS w (parts)
+        CROSS JOIN LATERAL (SELECT b.before_spec IS NOT NULL AND c.after_spec IS NOT NULL AND r.spec IS NOT NULL AS apart) p
+        CROSS JOIN LATERAL (SELECT -- what the revision did not change stays
+          CASE WHEN p.apart AND c.after_spec = b.before_spec THEN r.spec ELSE b.before_spec END AS before_spec,
+          CASE WHEN p.apart AND c.after_labels = b.before_labels THEN r.labels ELSE b.before_labels END AS before_labels,
+          CASE WHEN p.apart AND c.after_annotations = b.before_annotations THEN r.annotations ELSE b.before_annotations END AS before_annotations) wanted
+        CROSS JOIN LATERAL (SELECT CASE
+          WHEN (r.spec, r.labels, r.annotations) IS NOT DISTINCT FROM (wanted.before_spec, wanted.before_labels, wanted.before_annotations) THEN 'unchanged'
+          WHEN w.parts <> '{}' THEN 'conflict' ELSE 'reverted' END AS outcome) o
       WHERE c.transaction_id = undone AND NOT (mesh_internal.is_of_machine(c.kind, c.before_annotations) OR mesh_internal.is_of_machine(c.kind, c.after_annotations))
     ), removed AS (
       DELETE FROM mesh.resources r USING plan p
@@ -143,14 +162,14 @@ BEGIN
   END IF;
 END $$;
 
-COMMENT ON FUNCTION mesh.revert IS 'Takes one revision back, as a new revision, and returns what became of each of its resources: reverted; unchanged, because it is already as it was; or conflict, because changed_by has changed it since. With whole => true a conflict is an error, and nothing is taken back.';
+COMMENT ON FUNCTION mesh.revert IS 'Takes one revision back, as a new revision, and returns what became of each of its resources: reverted; unchanged, because it is already as it was; or conflict, because changed_by has changed the same since: its spec, its labels or its annotations. With whole => true a conflict is an error, and nothing is taken back.';
 
 -- leave_unreverted records that the current rules do not let a revision be taken back.
 CREATE OR REPLACE FUNCTION mesh_internal.leave_unreverted(revision bigint, reason text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   INSERT INTO mesh_internal.unreverted
-    SELECT leave_unreverted.revision, c.kind, c.api_group, c.namespace, c.name, coalesce((mesh_internal.last_change_after(c, t.revision)).changed_by, t.revision), reason
+    SELECT leave_unreverted.revision, c.kind, c.api_group, c.namespace, c.name, coalesce(mesh_internal.last_change_after(c, t.revision, '{spec,labels,annotations}'), t.revision), reason
     FROM mesh_internal.transactions t JOIN mesh_internal.changes c ON c.transaction_id = t.id WHERE t.revision = leave_unreverted.revision;
   UPDATE mesh_internal.deadlines d SET state = 'conflict', ended_at = clock_timestamp(), ended_by = mesh_internal.author() WHERE d.revision = leave_unreverted.revision;
 END $$;

@@ -248,13 +248,32 @@ BEGIN
   INSERT INTO mesh_internal.links SELECT * FROM wanted EXCEPT SELECT * FROM mesh_internal.links;
 END $$;
 
--- refused_among returns the problems of strict namespaces.
+-- strict_severities lists the severities of problems for which the running transaction asks to be refused,
+-- by SET LOCAL mesh.strict.
+CREATE OR REPLACE FUNCTION mesh_internal.strict_severities() RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  asked text := lower(coalesce(current_setting('mesh.strict', true), ''));
+BEGIN
+  CASE asked
+    WHEN '', 'off' THEN RETURN '{}';
+    WHEN 'error', 'on' THEN RETURN '{error}';
+    WHEN 'warning' THEN RETURN '{error,warning}';
+    ELSE
+      RAISE invalid_parameter_value USING MESSAGE = format('mesh.strict is %L', asked), HINT = 'write error, to have problems of that severity refused; warning, for both severities; or off';
+  END CASE;
+END $$;
+
+-- refused_among returns the problems of strict namespaces, and those that a strict transaction is
+-- refused for.
 CREATE OR REPLACE FUNCTION mesh_internal.refused_among(problems mesh_internal.link_problem[]) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
+  asked   text[] := mesh_internal.strict_severities();
   refused mesh_internal.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
-    WHERE f.namespace IN (SELECT n FROM (SELECT DISTINCT namespace FROM unnest(problems)) AS names (n) WHERE mesh.setting('strict_references', n) = 'on')
-    AND f.code NOT IN ('unsupported', 'put-back')); -- which are no references
+    WHERE f.severity = ANY (asked)
+      OR f.namespace IN (SELECT n FROM (SELECT DISTINCT namespace FROM unnest(problems)) AS names (n) WHERE mesh.setting('strict_references', n) = 'on')
+      AND f.code NOT IN ('unsupported', 'put-back', 'unreachable-route')); -- which are no references
 BEGIN
   RETURN CASE WHEN refused = '{}' OR mesh_internal.is_adopting() THEN '{}' ELSE refused END;
 END $$;
@@ -312,8 +331,9 @@ CREATE OR REPLACE FUNCTION mesh_internal.refuse_problems(refused mesh_internal.l
 LANGUAGE plpgsql AS $$
 DECLARE
   p     mesh_internal.link_problem;
-  list  jsonb  := '[]';
+  list  jsonb := '[]';
   words text[] := '{}';
+  by_itself CONSTANT boolean := EXISTS (SELECT FROM unnest(refused) r WHERE r.severity = ANY (mesh_internal.strict_severities()));
 BEGIN
   FOREACH p IN ARRAY refused[:20] LOOP
     p := mesh_internal.as_told(p);
@@ -322,7 +342,8 @@ BEGIN
       'path', nullif(p.path, ''), 'reason', p.message, 'hint', p.hint));
   END LOOP;
   RAISE foreign_key_violation USING MESSAGE = mesh_internal.in_one_sentence(words, cardinality(refused)), DETAIL = list,
-    HINT = coalesce(list #>> '{0,hint}', 'correct it in the same transaction') || ' (strict_references is on)', SCHEMA = 'mesh', TABLE = 'resources', CONSTRAINT = 'references_are_whole';
+    HINT = format('%s (%s)', coalesce(list #>> '{0,hint}', 'correct it in the same transaction'), CASE WHEN by_itself THEN format('mesh.strict is %L', current_setting('mesh.strict')) ELSE 'strict_references is on' END),
+    SCHEMA = 'mesh', TABLE = 'resources', CONSTRAINT = CASE WHEN by_itself THEN 'no_new_problems' ELSE 'references_are_whole' END;
 END $$;
 
 -- put_links_back undoes what the transaction did to mesh_internal.links, so that it can be examined
@@ -353,8 +374,8 @@ BEGIN
   RETURN problems;
 END $$;
 
--- examine_references is called at commit, before the transaction gets its number. If a namespace is
--- strict, a change of links waits here for earlier commits, so that two transactions cannot
+-- examine_references is called at commit, before the transaction gets its number. If a namespace or the
+-- transaction is strict, a change of links waits here for earlier commits, so that two transactions cannot
 -- together break what each alone would leave whole. If the transaction goes on it does not wait,
 -- because others would then wait until its end; it is examined again at its end, because others
 -- have committed since. Its size tells.
@@ -364,20 +385,24 @@ DECLARE
   changed  mesh_internal.changes[] := ARRAY(SELECT c FROM mesh_internal.running_transaction t, mesh_internal.changed_links(t.id) c
     WHERE t.id = of LIMIT 101); -- the running transaction's, whatever is asked for
   t        mesh_internal.running_transaction := (SELECT t FROM mesh_internal.running_transaction t WHERE t.id = of);
-  problems mesh_internal.link_problem[];
+  asked    text[] := mesh_internal.strict_severities(); -- which refuses what it cannot be, whatever is found
+  problems mesh_internal.link_problem[] := mesh_internal.new_unreachable(t.id);
 BEGIN
   IF changed = '{}' AND t.secrets IS NOT true THEN
+    IF problems <> '{}' THEN
+      PERFORM mesh_internal.tell_problems(problems);
+    END IF;
     RETURN;
   END IF;
   IF goes_on THEN
     UPDATE mesh_internal.transactions SET size = 1 WHERE id = t.id;
-  ELSIF EXISTS (SELECT FROM mesh.settings s WHERE s.name = 'strict_references' AND s.value = 'on') THEN
+  ELSIF asked <> '{}' OR EXISTS (SELECT FROM mesh.settings s WHERE s.name = 'strict_references' AND s.value = 'on') THEN
     PERFORM mesh_internal.lock_numbering();
     IF t.size > 0 THEN
       PERFORM mesh_internal.put_links_back(of);
     END IF;
   END IF;
-  problems := mesh_internal.problems_made(t.id, t.secrets, changed);
+  problems := problems || mesh_internal.problems_made(t.id, t.secrets, changed);
   IF problems <> '{}' THEN
     PERFORM mesh_internal.tell_problems(problems);
   END IF;

@@ -10,7 +10,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp S
 BEGIN
   RETURN QUERY
     WITH found AS MATERIALIZED (
-      SELECT p.* FROM mesh_internal.every_problem p WHERE (SELECT mesh_internal.shows_all()) OR p.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[])),
+      SELECT p.* FROM (TABLE mesh_internal.every_problem UNION ALL SELECT u.*, NULL FROM mesh_internal.find_unreachable(NULL, NULL) u) p WHERE (SELECT mesh_internal.shows_all()) OR p.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[])),
     searched AS MATERIALIZED (SELECT s.sought, mesh_internal.hint_for(s.sought) AS hint FROM (SELECT DISTINCT f.sought FROM found f WHERE f.sought IS NOT NULL) s)
     SELECT f.severity, f.code, f.kind, f.api_group, f.namespace, f.name, f.path, f.message, coalesce(f.hint, s.hint) FROM found f LEFT JOIN searched s USING (sought);
 END $$;
@@ -21,7 +21,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp S
 #variable_conflict use_column
 BEGIN
   RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought))
-    FROM mesh_internal.every_problem p
+    FROM (TABLE mesh_internal.every_problem UNION ALL SELECT u.*, NULL FROM mesh_internal.find_unreachable(find_problems_of.namespace, coalesce(find_problems_of.name, '')) u WHERE find_problems_of.kind = 'VirtualService') p
     WHERE p.kind = find_problems_of.kind AND p.api_group = find_problems_of.api_group AND p.namespace = find_problems_of.namespace AND p.name = find_problems_of.name
       AND ((SELECT mesh_internal.shows_all()) OR p.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]));
 END $$;

@@ -2,13 +2,9 @@
 -- plain privileges on both schemas, so a new role needs nothing else.
 
 CREATE OR REPLACE VIEW mesh.grants WITH (security_barrier) AS
-  SELECT role, namespace, privilege, granted_by, granted_at
-  FROM mesh_internal.namespace_grants
-  WHERE (SELECT mesh_internal.speaks_for_others()) OR pg_has_role((SELECT mesh_internal.acting_role()), to_regrole(quote_ident(role))::oid, 'USAGE')
-  UNION ALL
-  SELECT role, namespace, privilege || ' secrets', granted_by, granted_at
-  FROM mesh_internal.secret_grants
-  WHERE (SELECT mesh_internal.speaks_for_others()) OR pg_has_role((SELECT mesh_internal.acting_role()), to_regrole(quote_ident(role))::oid, 'USAGE');
+  SELECT role, namespace, privilege || CASE WHEN secrets THEN ' secrets' ELSE '' END AS privilege, granted_by, granted_at, held AS in_force
+  FROM mesh_internal.every_grant
+  WHERE (SELECT mesh_internal.speaks_for_others()) OR held AND pg_has_role((SELECT mesh_internal.acting_role()), role_id, 'USAGE');
 
 COMMENT ON VIEW mesh.grants IS 'Which role may read or write which namespace. mesh.grant_namespace and mesh.revoke_namespace change it. Roles other than the owner see their own grants.';
 COMMENT ON COLUMN mesh.grants.role IS 'The role, whose members have the grant too.';
@@ -16,6 +12,7 @@ COMMENT ON COLUMN mesh.grants.namespace IS 'A namespace; * for all, or empty for
 COMMENT ON COLUMN mesh.grants.privilege IS 'read; write, which includes read; read secrets; write secrets, which includes those; or server, which mcp-server needs and which includes all others.';
 COMMENT ON COLUMN mesh.grants.granted_by IS 'Which role granted it.';
 COMMENT ON COLUMN mesh.grants.granted_at IS 'When.';
+COMMENT ON COLUMN mesh.grants.in_force IS 'Whether it gives anything. Not if the role that it was made for was dropped, though there may be another of that name: mesh.revoke_all(role) clears it.';
 
 -- privileges_of_tenants lists the privileges that a tenant needs, one line per object. Tables with
 -- row-level security are open to everybody, as far as it lets them, and writable if they have a
@@ -102,8 +99,7 @@ $$;
 CREATE OR REPLACE FUNCTION mesh_internal.set_privileges(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  server boolean := (SELECT bool_or(privilege = 'server') FROM (
-    SELECT g.role, g.privilege FROM mesh_internal.namespace_grants g UNION ALL SELECT g.role, g.privilege FROM mesh_internal.secret_grants g) g WHERE g.role = set_privileges.role);
+  server boolean := (SELECT bool_or(g.privilege = 'server') FROM mesh_internal.every_grant g WHERE g.role = set_privileges.role);
   line   text;
 BEGIN
   EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA mesh, mesh_internal FROM %1$I; REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh, mesh_internal FROM %1$I;
@@ -116,14 +112,44 @@ BEGIN
   END LOOP;
 END $$;
 
+-- holds_grants reports whether the grants of a role are its own, and not those of a former role of
+-- its name.
+CREATE OR REPLACE FUNCTION mesh_internal.holds_grants(role text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT EXISTS (SELECT FROM mesh_internal.every_grant g WHERE g.role = holds_grants.role AND g.held)
+$$;
+
+-- regain_privileges gives roles what their grants call for if the mesh was restored from a dump without
+-- privileges. The schema has no list of privileges then, as otherwise only before the first grant.
+CREATE OR REPLACE FUNCTION mesh_internal.regain_privileges() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF (SELECT nspacl FROM pg_namespace WHERE nspname = 'mesh_internal') IS NULL THEN
+    PERFORM mesh_internal.set_privileges(g.role) FROM (SELECT DISTINCT role FROM mesh_internal.every_grant WHERE role_id IS NOT NULL) g;
+  END IF;
+END $$;
+
+-- forget_namesake deletes what a former role of the name was granted, before a role gets grants.
+CREATE OR REPLACE FUNCTION mesh_internal.forget_namesake(role text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh_internal.regain_privileges();
+  IF NOT mesh_internal.holds_grants(role) AND EXISTS (SELECT FROM mesh_internal.every_grant g WHERE g.role = forget_namesake.role) THEN
+    DELETE FROM mesh_internal.namespace_grants g WHERE g.role = forget_namesake.role;
+    DELETE FROM mesh_internal.secret_grants g WHERE g.role = forget_namesake.role;
+    RAISE NOTICE 'what a former role % was granted is forgotten', quote_ident(role);
+  END IF;
+END $$;
+
 -- refresh_privileges runs at the end of a migration. New objects have Postgres's default
 -- privileges, and so has everything that was restored from a dump without privileges.
 CREATE OR REPLACE FUNCTION mesh_internal.refresh_privileges() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  roles text[] := ARRAY(SELECT role FROM mesh_internal.namespace_grants WHERE to_regrole(quote_ident(role)) IS NOT NULL
-    UNION SELECT role FROM mesh_internal.secret_grants WHERE to_regrole(quote_ident(role)) IS NOT NULL);
+  roles text[];
 BEGIN
+  PERFORM mesh_internal.regain_privileges();
+  roles := ARRAY(SELECT DISTINCT role FROM mesh_internal.every_grant WHERE held);
   IF EXISTS (SELECT FROM pg_proc WHERE pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND proacl IS NULL)
     OR EXISTS (SELECT FROM pg_class WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND relkind IN ('r', 'v') AND relacl IS NULL)
     OR EXISTS (SELECT FROM unnest(roles) role WHERE NOT (has_schema_privilege(role, 'mesh', 'USAGE') AND has_schema_privilege(role, 'mesh_internal', 'USAGE')))
@@ -152,6 +178,7 @@ CREATE OR REPLACE FUNCTION mesh_internal.add_grant(role text, namespace text, pr
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM mesh_internal.check_grant(role, namespace);
+  PERFORM mesh_internal.forget_namesake(role);
   INSERT INTO mesh_internal.namespace_grants AS g (role, namespace, privilege, granted_by)
   VALUES (role, namespace, privilege, mesh_internal.acting_role())
   ON CONFLICT ON CONSTRAINT namespace_grants_pkey DO UPDATE
@@ -176,11 +203,12 @@ CREATE OR REPLACE FUNCTION mesh.revoke_namespace(role text, namespace text) RETU
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   revoked boolean;
+  held    boolean := mesh_internal.holds_grants(role);
 BEGIN
   PERFORM mesh_internal.require_owner('revoke namespaces');
   DELETE FROM mesh_internal.namespace_grants g WHERE g.role = revoke_namespace.role AND g.namespace = revoke_namespace.namespace;
   revoked := FOUND;
-  IF to_regrole(quote_ident(role)) IS NOT NULL THEN
+  IF held THEN
     PERFORM mesh_internal.set_privileges(role);
   END IF;
   IF EXISTS (SELECT FROM mesh_internal.namespace_grants g WHERE g.role = revoke_namespace.role AND g.namespace = '*') THEN

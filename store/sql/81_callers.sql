@@ -59,16 +59,15 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh_internal.kind_word(word text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  found text[] := ARRAY(SELECT k.kind || '.' || k.api_group FROM mesh.kinds k
-    WHERE k.kind = word OR k.kind || '.' || k.api_group = word ORDER BY 1);
+  found text[] := ARRAY(SELECT k.kind || '.' || k.api_group FROM mesh_internal.kinds_named(word) k ORDER BY 1);
 BEGIN
   IF cardinality(found) = 0 THEN
     PERFORM mesh_internal.refuse('MS002', NULL, NULL, NULL, 'kinds', format('unknown kind "%s"', word),
-      mesh_internal.hint(word, ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C"), 'known kinds: '));
+      mesh_internal.kind_hint(word));
   ELSIF cardinality(found) > 1 THEN
     PERFORM mesh_internal.refuse('MS002', word, NULL, NULL, 'kinds', format('%s is a kind of more than one group', word), 'write ' || array_to_string(found, ' or '));
-  ELSIF (SELECT count(*) FROM mesh.kinds k WHERE k.kind = split_part(word, '.', 1)) = 1 THEN
-    RETURN split_part(word, '.', 1);
+  ELSIF (SELECT count(*) FROM mesh.kinds k WHERE k.kind = split_part(found[1], '.', 1)) = 1 THEN
+    RETURN split_part(found[1], '.', 1);
   END IF;
   RETURN found[1];
 END $$;

@@ -15,8 +15,8 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp A
 DECLARE
   acting name := mesh_internal.acting_role();
 BEGIN
-  RETURN ARRAY(SELECT DISTINCT g.namespace FROM mesh_internal.secret_grants g
-    WHERE g.privilege = ANY (privileges) AND pg_has_role(acting, to_regrole(quote_ident(g.role))::oid, 'USAGE'));
+  RETURN ARRAY(SELECT DISTINCT g.namespace FROM mesh_internal.every_grant g
+    WHERE g.secrets AND g.privilege = ANY (privileges) AND pg_has_role(acting, g.role_id, 'USAGE') AND g.held);
 END $$;
 
 -- require_secrets refuses a write to the secrets of a namespace that the acting role may not write
@@ -93,6 +93,7 @@ BEGIN
   IF (privilege IN ('read', 'write')) IS NOT TRUE THEN
     RAISE invalid_parameter_value USING MESSAGE = format('%L is not a privilege on secrets', privilege), HINT = 'write read or write';
   END IF;
+  PERFORM mesh_internal.forget_namesake(role);
   INSERT INTO mesh_internal.secret_grants AS g (role, namespace, privilege, granted_by)
   VALUES (role, namespace, privilege, mesh_internal.acting_role())
   ON CONFLICT ON CONSTRAINT secret_grants_pkey DO UPDATE
@@ -108,11 +109,12 @@ CREATE OR REPLACE FUNCTION mesh.revoke_secrets(role text, namespace text) RETURN
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   revoked boolean;
+  held    boolean := mesh_internal.holds_grants(role);
 BEGIN
   PERFORM mesh_internal.require_owner('revoke secrets');
   DELETE FROM mesh_internal.secret_grants g WHERE g.role = revoke_secrets.role AND g.namespace = revoke_secrets.namespace;
   revoked := FOUND;
-  IF to_regrole(quote_ident(role)) IS NOT NULL THEN
+  IF held THEN
     PERFORM mesh_internal.set_privileges(role);
   END IF;
   RETURN revoked;

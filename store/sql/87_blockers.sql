@@ -53,7 +53,7 @@ CREATE OR REPLACE FUNCTION mesh_internal.is_server(login name) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN to_regrole(quote_ident(login)) IS NOT NULL AND (pg_has_role(login, current_user, 'USAGE') OR EXISTS (
-    SELECT FROM mesh_internal.namespace_grants g WHERE g.privilege = 'server' AND pg_has_role(login, to_regrole(quote_ident(g.role))::oid, 'USAGE')));
+    SELECT FROM mesh_internal.every_grant g WHERE g.privilege = 'server' AND pg_has_role(login, g.role_id, 'USAGE') AND g.held));
 END $$;
 
 CREATE OR REPLACE VIEW mesh.blockers WITH (security_barrier) AS SELECT * FROM mesh_internal.blocking();

@@ -120,6 +120,52 @@ LANGUAGE sql IMMUTABLE AS $$ SELECT substring(name FROM '^((?:"[^"]*"|[^".])+\.(
 CREATE OR REPLACE FUNCTION mesh_internal.last_in(name text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT substr(name, length(mesh_internal.table_in(name)) + 2) $$;
 
+-- is_in_place reports whether a column that is not of the mesh is where one of the mesh was, and so is
+-- that one with another name: a new column comes after all others, and one that was dropped leaves a gap.
+CREATE OR REPLACE FUNCTION mesh_internal.is_in_place(name text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT c.attnum < known.last OR NOT EXISTS (SELECT FROM pg_attribute g WHERE g.attrelid = c.attrelid AND g.attisdropped AND g.attnum BETWEEN known.last AND c.attnum)
+  FROM pg_attribute c, (SELECT coalesce(max(a.attnum), 0) AS last FROM pg_attribute a JOIN mesh_internal.installed_objects i
+      ON i.kind = 'column' AND i.state <> 'foreign' AND i.name = format('%s.%I', mesh_internal.table_in(is_in_place.name), a.attname)
+    WHERE a.attrelid = mesh_internal.table_in(is_in_place.name)::regclass AND a.attnum > 0) known
+  WHERE c.attrelid = mesh_internal.table_in(is_in_place.name)::regclass AND c.attname = (parse_ident(is_in_place.name))[3]
+$$;
+
+-- explained_objects is differing_objects in words. A column that is missing and one that is not of the
+-- mesh are one with another name if they are alike; what names it differs with it.
+CREATE OR REPLACE FUNCTION mesh_internal.explained_objects() RETURNS TABLE (kind text, name text, difference text, advice text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  WITH d AS MATERIALIZED (SELECT * FROM mesh_internal.differing_objects()),
+  renamed AS MATERIALIZED (
+    SELECT m.name AS was, e.name AS is, mesh_internal.table_in(m.name) AS table_name, mesh_internal.last_in(m.name) AS old, mesh_internal.last_in(e.name) AS new, mesh_internal.is_in_place(e.name) AS certain,
+      count(*) OVER (PARTITION BY m.name) = 1 AND count(*) OVER (PARTITION BY e.name) = 1 AS sole
+    FROM d m JOIN d e ON m.kind = 'column' AND e.kind = 'column' AND mesh_internal.table_in(m.name) = mesh_internal.table_in(e.name) AND m.present IS NULL AND e.noted IS NULL AND e.present = m.noted
+  ), told AS (
+    SELECT d.*, (SELECT string_agg(r.new, ' or ' ORDER BY r.is) FROM renamed r WHERE r.was = d.name AND d.kind = 'column') AS new,
+      (SELECT string_agg(r.old, ' or ' ORDER BY r.was) FROM renamed r WHERE r.is = d.name AND d.kind = 'column') AS old,
+      (SELECT bool_and(r.certain) FROM renamed r WHERE d.name IN (r.was, r.is)) AS certain,
+      (SELECT bool_and(r.sole) FROM renamed r WHERE d.name IN (r.was, r.is)) AS sole,
+      (SELECT r.was FROM renamed r WHERE d.kind IN ('constraint', 'index', 'trigger') AND d.noted = CASE WHEN r.new ~ '^\w+$' THEN regexp_replace(d.present, '\m' || r.new || '\M', r.old, 'g') ELSE replace(d.present, r.new, r.old) END AND position(r.table_name IN concat(d.name, d.noted)) > 0 LIMIT 1) AS follows
+    FROM d
+  )
+  SELECT d.kind, d.name, CASE
+      WHEN d.old IS NOT NULL AND d.certain THEN format('is not of the mesh: somebody has renamed %s to it', d.old)
+      WHEN d.new IS NOT NULL AND d.certain THEN format('is missing: somebody has renamed it to %s', d.new)
+      WHEN d.noted IS NULL THEN 'is not of the mesh: somebody has added it'
+      WHEN d.present IS NULL THEN 'is missing: somebody has dropped it'
+      WHEN d.kind IN ('function', 'view', 'policy') THEN 'is not what the migration made: somebody has replaced it'
+      ELSE format('is not what the migration made: it is %s, and was %s', d.present, d.noted) END,
+    CASE
+      WHEN d.follows IS NOT NULL THEN format('rename the column back first: %s is missing', d.follows)
+      WHEN d.old IS NOT NULL AND d.certain THEN format('keep it, and do what the advice about %s says', d.old)
+      WHEN d.old IS NOT NULL THEN format('if it has the data of %s, which is missing, rename it to that. Otherwise %s', d.old, mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
+      WHEN d.new IS NOT NULL AND d.sole AND d.certain THEN format('run: ALTER TABLE %s RENAME COLUMN %s TO %s', mesh_internal.table_in(d.name), d.new, mesh_internal.last_in(d.name))
+      WHEN d.new IS NOT NULL THEN format('find out whether %s has its data, and rename that one back: ALTER TABLE %s RENAME COLUMN … TO %s. Otherwise %s', d.new, mesh_internal.table_in(d.name), mesh_internal.last_in(d.name),
+        mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
+      ELSE mesh_internal.advice_about(d.kind, d.name, d.noted, d.present) END
+  FROM told d ORDER BY d.kind, d.name
+$$;
+
 CREATE OR REPLACE FUNCTION mesh.check_installation() RETURNS TABLE (kind text, name text, difference text, advice text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -131,14 +177,13 @@ BEGIN
     RETURN QUERY VALUES ('schema', 'mesh', 'is between two versions: a migration has begun and not ended, and what others have changed cannot be told',
       'wait if mcp-server migrate up runs; otherwise run it, and do what its error says');
   END IF;
+  RETURN QUERY SELECT * FROM mesh_internal.explained_objects();
   RETURN QUERY
-    SELECT d.kind, d.name, CASE
-        WHEN d.noted IS NULL THEN 'is not of the mesh: somebody has added it'
-        WHEN d.present IS NULL THEN 'is missing: somebody has dropped it'
-        WHEN d.kind IN ('function', 'view', 'policy') THEN 'is not what the migration made: somebody has replaced it'
-        ELSE format('is not what the migration made: it is %s, and was %s', d.present, d.noted) END,
-      mesh_internal.advice_about(d.kind, d.name, d.noted, d.present)
-    FROM mesh_internal.differing_objects() d ORDER BY d.kind, d.name;
+    SELECT 'grants', g.role, 'are of a role that was dropped, and give nothing' || CASE WHEN g.again THEN ': another role has its name now' ELSE '' END,
+      format('run: SELECT mesh.revoke_all(%L)', g.role) || CASE WHEN g.again THEN '; grant anew what is meant for the role of today' ELSE '' END
+    FROM (SELECT DISTINCT role, role_id IS NOT NULL AS again FROM mesh_internal.every_grant WHERE NOT held) g
+    WHERE EXISTS (SELECT FROM pg_namespace WHERE nspname = 'mesh_internal' AND nspacl IS NOT NULL) -- see mesh_internal.regain_privileges
+    ORDER BY g.role;
 END $$;
 
-COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped, and what to do about each. Empty if all is as it was made. For the owner and servers.';
+COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants of roles that were dropped; and what to do about each. Empty if all is as it was made. For the owner and servers.';

@@ -41,21 +41,6 @@ BEGIN
     WHERE $4 IS NOT NULL OR c.hider IS NULL;
 END $$;
 
--- named_kind returns the kind that people name in any way: VirtualService, virtualservices, vs, or
--- any of these with the group.
-CREATE OR REPLACE FUNCTION mesh_internal.named_kind(word text) RETURNS mesh.kinds
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  named mesh.kinds[] := ARRAY(SELECT k FROM mesh.kinds k, unnest(ARRAY[k.kind, k.plural] || k.short_names) n
-    WHERE lower(word) IN (lower(n), lower(n) || '.' || k.api_group) ORDER BY k.api_group LIKE '%istio.io' DESC);
-BEGIN
-  IF named = '{}' THEN
-    PERFORM mesh_internal.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', word),
-      mesh_internal.hint(word, ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C"), 'known kinds: '));
-  END IF;
-  RETURN named[1];
-END $$;
-
 -- require_resource returns the selection of one resource, and refuses one that there is not, or that
 -- the acting role may not read.
 CREATE OR REPLACE FUNCTION mesh_internal.require_resource(kind text, namespace text, name text) RETURNS mesh.kinds

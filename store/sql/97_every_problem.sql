@@ -1,4 +1,5 @@
--- every_problem has all that is or may be wrong, from wherever it is known. mesh.problems shows it.
+-- every_problem has all that is or may be wrong, from wherever it is known, but for unreachable routes,
+-- which are found for one resource or for all at once. mesh.problems shows both.
 
 CREATE OR REPLACE VIEW mesh_internal.every_problem AS
   SELECT * FROM mesh_internal.link_problems

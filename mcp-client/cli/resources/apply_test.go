@@ -59,7 +59,7 @@ func TestApplyReadsFilesFoldersAndStdin(t *testing.T) {
 	for args, reason := range map[string]string{
 		filepath.Join(dir, "empty"):     "there is no file in it that ends in .yaml",
 		filepath.Join(dir, "nowhere"):   "no such file or directory",
-		filepath.Join(dir, "notes.txt"): "notes.txt: document 1, line 1: expected an object, got a string",
+		filepath.Join(dir, "notes.txt"): "notes.txt: document 1, line 1: expected an object, got \"not a resource\"",
 	} {
 		r := m.Run("apply", "-f", args)
 		require.NotZero(t, r.Code)

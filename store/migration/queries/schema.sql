@@ -37,3 +37,16 @@ CREATE TABLE mesh.schema_version (
   tstamp timestamp NOT NULL DEFAULT now()
 );
 INSERT INTO mesh.schema_version (version_id, is_applied) VALUES (0, true);
+
+-- name: MayMigrate
+-- Who owns the schema, who this is, and whether that is a member of it. Without a schema, anybody may who can
+-- create one.
+SELECT coalesce(max(pg_get_userbyid(n.nspowner)), ''), current_user::text, coalesce(bool_or(pg_has_role(n.nspowner, 'MEMBER')), true) FROM pg_namespace n WHERE n.nspname = 'mesh'
+
+-- name: CanCheck
+-- Whether the schema can be compared with what a migration has made.
+SELECT to_regprocedure('mesh.check_installation()') IS NOT NULL
+
+-- name: Differences
+-- What others have changed.
+SELECT kind, name, difference, advice FROM mesh.check_installation()

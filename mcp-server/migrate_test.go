@@ -1,0 +1,86 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
+
+// migrate runs a command of mcp-server migrate, and returns what it prints, without the versions.
+func migrate(t *testing.T, url string, args ...string) (string, error) {
+	t.Helper()
+	var out strings.Builder
+	cmd := migrateCommand()
+	cmd.SetArgs(append(args, "--database", url))
+	cmd.SetOut(&out)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err := cmd.ExecuteContext(t.Context())
+	var said []string
+	for line := range strings.Lines(out.String()) {
+		if !strings.Contains(line, ".sql  ") && !strings.HasPrefix(line, "VERSION") {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, ""), err
+}
+
+// The versions alone do not say that the schema is as it should be.
+func TestMigrateStatusTellsWhatOthersHaveChanged(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := storetest.Connect(t, url)
+	says := func(exit, text string, args ...string) {
+		t.Helper()
+		said, err := migrate(t, url, args...)
+		require.Equal(t, text, said)
+		if exit == "" {
+			require.NoError(t, err)
+		} else {
+			require.EqualError(t, err, exit)
+		}
+	}
+	says("", "the schema is up to date\n", "status")
+
+	db.Exec("DROP VIEW mesh.view_keys")
+	missing := "to do: make anew: view mesh.view_keys is missing: somebody has dropped it\nmcp-server migrate up does it\n"
+	says("exit code 3", missing, "status")
+	says("exit code 3", missing, "up", "--dry-run")
+	_, err := migrate(t, url, "up")
+	require.NoError(t, err)
+	says("", "the schema is up to date\n", "status")
+
+	db.Exec("ALTER TABLE mesh.resources ADD COLUMN ticket text")
+	changed := "changed by others: column mesh.resources.ticket is not of the mesh: somebody has added it: " +
+		"keep data of your own in a table of your own, and run: ALTER TABLE mesh.resources DROP COLUMN ticket\nmcp-server migrate up has nothing to do\n"
+	says("exit code 4", changed, "status")
+	says("", changed, "up", "--dry-run")
+}
+
+// A role that only runs servers is told which one migrates, and not told if there is nothing to do.
+func TestWhoMayNotMigrateIsToldWhoMay(t *testing.T) {
+	t.Parallel()
+	y := storetest.NewTenancy(t)
+	server := y.Role("server")
+	owner := storetest.Value[string](y.Owner, "SELECT current_user")
+	y.Owner.Exec("SELECT mesh.grant_server($1)", server)
+	for _, args := range [][]string{{"status"}, {"up"}} {
+		_, err := migrate(t, y.Login(server), args...)
+		require.NoError(t, err)
+	}
+	y.Owner.Exec("UPDATE mesh_internal.installation SET code_digest = 'of another program'")
+	_, err := migrate(t, y.Login(server), "up")
+	require.EqualError(t, err, "the role "+server+" cannot migrate the schema mesh, which belongs to "+owner+": run mcp-server migrate up with a database URL of the role "+owner+
+		", or of a member of it, and mcp-server run without --migrate. What mesh.grant_server gives is for running")
+	_, err = migrate(t, y.Login(server), "down", "40")
+	require.ErrorContains(t, err, "cannot migrate the schema mesh")
+	y.Owner.Exec("GRANT " + owner + " TO " + server)
+	_, err = migrate(t, y.Login(server), "up")
+	require.NoError(t, err)
+}
