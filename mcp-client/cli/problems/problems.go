@@ -108,7 +108,8 @@ func Command(s *session.Session) *cobra.Command {
 		Aliases: []string{"analyze"},
 		Short:   "List what is wrong between resources, such as routes that lead nowhere",
 		Long: `List what is wrong between resources as they stand: routes to hosts, ports and subsets that do not exist, hosts and ports
-with two owners, selectors that select nothing. It is called analyze, too.
+with two owners, selectors that select nothing. What proxies refuse is among them, as "refused": of the resource that it was made from, or of
+the Proxy if that is not known. It is called analyze, too.
 
 Of a PATH, which is a file, a folder with its folders, a URL, or - for standard input, it needs no server: it lists mistakes, what proxies do not act on,
 and names of resources, hosts and subsets that nothing in these files has. That is less than a server finds: give it all files of a mesh.
@@ -140,7 +141,7 @@ func (p program) problems(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.conclude(Of(resp.GetProblems()), p.Namespace.String())
+	return p.conclude(append(Of(resp.GetProblems()), p.refused(ctx)...), p.Namespace.String())
 }
 
 // conclude prints problems, and fails if one is an error.
@@ -173,12 +174,20 @@ func (p program) printProblems(found []Problem, where string) error {
 	}
 	w := output.NewRows(p.Out)
 	w.Row("SEVERITY", "CODE", "RESOURCE", "PATH", "MESSAGE")
+	hidden := false
 	for _, f := range found {
 		message := f.Message
-		if p.Output.Format == output.Wide && f.Hint != "" {
-			message += " (" + f.Hint + ")"
+		if f.Hint != "" {
+			if p.Output.Format == output.Wide {
+				message += " (" + f.Hint + ")"
+			}
+			hidden = p.Output.Format != output.Wide
 		}
 		w.Row(f.Severity, f.Code, f.resource(), f.Path, message)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || !hidden {
+		return err
+	}
+	fmt.Fprintln(p.Err, "what to do about them: -o wide")
+	return nil
 }
