@@ -28,7 +28,7 @@ var programs = []Program{
 		"auth whoami": "whoami", "options": "Flags of all commands are in the help of each: mcp-client --help",
 	}},
 	{"istioctl", map[string]string{
-		"authz": "proxy-config", "precheck": "problems", "experimental": experimental, "x": experimental,
+		"auth check": "authz check", "precheck": "problems", "experimental": experimental, "x": experimental,
 		"install": installed, "verify-install": "status", "upgrade": installed, "uninstall": installed, "operator": installed, "manifest": installed, "profile": installed,
 		"kube-inject": "Nothing is injected: mesh-agent runs the Envoy of a machine; mcp-client token create lets one join", "dashboard": "Pages are of the programs: see /debug of discovery and the dashboards in deploy/grafana",
 		"bug-report": "Each machine collects its own: sudo mesh-agent bug-report; mcp-client status tells how the server fares", "remote-clusters": "proxy-status", "create-remote-secret": "trust add", "waypoint": noWaypoints, "ztunnel-config": noWaypoints, "tag": installed,
@@ -61,5 +61,5 @@ const (
 	noContainers = "A mesh of machines has no containers: use what the machine has, such as ssh and systemctl"
 	noWaypoints  = "There is no ambient mode here: each machine has its Envoy, and gateways have theirs"
 	installed    = "Programs are installed from packages, and set up by their flags: see mcp-server --help and mesh-agent --help"
-	experimental = "What istioctl keeps there is among the commands: describe, proxy-status, authority, token"
+	experimental = "What istioctl keeps there is among the commands: authz check, describe, proxy-status, authority, token"
 )
