@@ -76,7 +76,7 @@ leaves out, and metadata.resourceVersion, the revision that changed the resource
 	cmd.Flags().StringVar(&fields, "field-selector", "", `only resources with these values of fields: "metadata.namespace!=prod,spec.gateways[0]=edge"`)
 	cmd.Flags().StringVar(&g.origin, "origin", "", originHelp)
 	cmd.Flags().StringVar(&sorting, "sort-by", "", "sort by the value at this path, such as .metadata.creationTimestamp")
-	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on, and print what changes, until interrupted; see mcp-client watch, too")
+	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on, and print what changes and how far it has come, until interrupted; see mcp-client watch, too")
 	cmd.Flags().BoolVar(&p.NoHeaders, "no-headers", false, "print no titles of columns")
 	cmd.Flags().BoolVar(&p.Labels, "show-labels", false, "print labels in a column of their own")
 	return cmd
