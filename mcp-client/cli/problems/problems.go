@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
@@ -84,6 +85,17 @@ type Answer interface {
 // WarningsOf reads the warnings of an answer.
 func WarningsOf(answer Answer) Warnings {
 	return Warnings{Of(answer.GetWarnings()), answer.GetOmittedWarnings()}
+}
+
+// Violations are the same for a command that lets none pass.
+func (w Warnings) Violations() (all kinds.Errors) {
+	for _, one := range w.Problems {
+		all = append(all, kinds.Violation{Kind: one.Kind, Namespace: one.Space, Name: one.Name, Path: one.Path, Reason: one.Message, Hint: one.Hint})
+	}
+	if w.omitted > 0 {
+		all = append(all, kinds.Violation{Reason: fmt.Sprintf("and %d more problems", w.omitted)})
+	}
+	return all
 }
 
 // PrintWarnings prints what a change causes.
