@@ -25,6 +25,16 @@ func Family(cmd *cobra.Command, members ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// Listing is a Family that without arguments does what its first member does, which lists what the family is about. It takes the
+// flags of that, too.
+func Listing(cmd, list *cobra.Command, others ...*cobra.Command) *cobra.Command {
+	Family(cmd, append([]*cobra.Command{list}, others...)...)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return list.RunE(cmd, nil) }
+	cmd.Flags().AddFlagSet(list.Flags())
+	cmd.Long += "\n\nWithout another word it is " + list.Name() + "."
+	return cmd
+}
+
 func unknownCommand(cmd *cobra.Command, word string) error {
 	if says := meantBy(cmd, word); says != "" {
 		return fmt.Errorf("unknown command %q (%s)", word, says)
