@@ -38,7 +38,7 @@ something comes from a registry, and with -o wide.
 
 A pgmesh server also tells what became of each: STATUS is Programmed once all connected proxies run it that it concerns, and otherwise a
 word that says why not; PROXIES is how many run it, of how many. -o yaml and -o json have the conditions in the field status, which apply
-leaves out, and metadata.resourceVersion, the revision that changed the resource last: apply refuses what was changed since.`,
+leaves out, and metadata.resourceVersion, the revision that changed the resource last: apply refuses what was changed since, unless it is as the file has it.`,
 		Example: `  mcp-client get vs
   mcp-client get virtualservice reviews -o yaml
   mcp-client get vs,dr -A -l app=reviews
