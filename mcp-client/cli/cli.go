@@ -46,6 +46,7 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 	s := session.New(p.In, output.NewPrinter(p.Out, p.Err, p.Getenv), p.Getenv)
 	root := rootCommand(s)
 	root.SetArgs(args)
+	root.SetFlagErrorFunc(arguments.FlagErrorAmong(args))
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
@@ -70,7 +71,6 @@ one. Asking about the past and changing needs pgmesh's own mcp-server.
 		SilenceUsage:      true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.Begin(cmd) },
 	}
-	root.SetFlagErrorFunc(arguments.FlagError)
 	p.DeclareFlags(root.PersistentFlags())
 	p.CompleteFlags(root)
 	addCommands(root, p)

@@ -23,6 +23,11 @@ func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
 		`unknown flag: --outpt (did you mean --output?) (see mcp-client get --help)`:                                  {"get", "vs", "--outpt", "yaml"},
 		`unknown command "nonsens" (see mcp-client --help)`:                                                           {"nonsens", "--form"},
 		`unknown flag: --form (see mcp-client get --help)`:                                                            {"get", "vs", "--form", "yaml"},
+		`unknown command "analyse" (did you mean "analyze"?) (see mcp-client --help)`:                                 {"--insecure", "analyse"},
+		`unknown command "analyse" (did you mean "analyze"?)`:                                                         {"--no-such", "analyse"},
+		`unknown command "gett" (did you mean "get"?)`:                                                                {"--kubeconfig", "x", "gett", "vs"},
+		`unknown command "undo" (here it is mcp-client revert)`:                                                       {"--kubeconfig=x", "undo"},
+		`unknown flag: --kubeconfig (see mcp-client get --help)`:                                                      {"--kubeconfig", "nonsense", "get"},
 	} {
 		r := clitest.Run(t.Context(), "", nil, args...)
 		require.Equal(t, 2, r.Code, args)
