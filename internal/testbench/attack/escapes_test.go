@@ -71,7 +71,7 @@ var reading = []string{
 var pgmeshAlone = []string{
 	"auth can-i get vs", "authority activate 99", "authority retire 99", "authority roots", "authority rotate --help", "bench --help", "completion --help", "context list", "context show", "context set --help",
 	"context use none", "context delete none", "edit --help", "explain vs", "schema vs", "identity restore none", "identity revoke none", "import --dry-run /dev/null", "issuer create --help", "issuer delete none",
-	"default-deny off", "default-deny on --help", "hosts grant --help", "hosts reserve --help", "hosts revoke none.mesh", "kinds", "machines remove none", "quota reset none", "quota set --help", "secret create tls --help", "secret create ca --help", "sync --help", "token create --help", "token revoke none",
+	"default-deny off", "default-deny on --help", "hosts grant --help", "hosts reserve --help", "hosts revoke none.mesh", "kinds", "machines remove none", "quota reset none", "quota set --help", "secret create tls --help", "secret create ca --help", "create secret tls --help", "create secret ca --help", "sync --help", "token create --help", "token revoke none",
 	"trust add --help", "trust remove none", "version", "whoami",
 }
 

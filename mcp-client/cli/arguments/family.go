@@ -3,6 +3,7 @@ package arguments
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"unicode"
@@ -53,6 +54,14 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 		return fmt.Errorf("unknown command %q (did you mean %q?)", word, near)
 	}
 	return fmt.Errorf("unknown command %q", word)
+}
+
+// NoFile says what a word of another program is here, where a command takes files and there is none of that name; nil if it is not known.
+func NoFile(cmd *cobra.Command, word string) error {
+	if _, err := os.Stat(word); err == nil || meantBy(cmd, word) == "" {
+		return nil
+	}
+	return unknownCommand(cmd, word)
 }
 
 // suggested is the name of a member that a word may be meant for, or another name of it; "" if none is near.
