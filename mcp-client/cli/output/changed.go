@@ -96,7 +96,10 @@ func addLeaves(to map[string]string, path string, tree any) {
 func leaf(value any) string {
 	text, is := value.(string)
 	if !is || text == "" {
-		written, _ := json.Marshal(value) // which was read from JSON
+		written, err := json.Marshal(value)
+		if err != nil {
+			panic(err) // it was read from JSON
+		}
 		text = string(written)
 	}
 	if short := []rune(terminal.Line(text)); len(short) > longestLeaf {

@@ -167,10 +167,11 @@ func (a *authorization) mutualTLS() string {
 		}
 		return ", by the PeerAuthentication " + policy
 	}
-	text := fmt.Sprintf("%s (%s)%s", tls.Mode, modesOfTLS[tls.Mode], by(tls.Policy))
+	parts := []string{fmt.Sprintf("%s (%s)%s", tls.Mode, modesOfTLS[tls.Mode], by(tls.Policy))}
 	for _, port := range tls.Ports {
-		text += fmt.Sprintf("; of port %d %s (%s)%s", port.Port, port.Mode, modesOfTLS[port.Mode], by(port.Policy))
+		parts = append(parts, fmt.Sprintf("of port %d %s (%s)%s", port.Port, port.Mode, modesOfTLS[port.Mode], by(port.Policy)))
 	}
+	text := strings.Join(parts, "; ")
 	if !tls.Certificate {
 		text += ". The proxy has no certificate: it takes plaintext, and under STRICT nothing"
 	}
