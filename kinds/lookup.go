@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
 // The registry never changes, so its indexes are built once, on first use.
@@ -54,16 +52,12 @@ func ByTypeURL(url string) (*Kind, bool) {
 
 // ByName finds the kind for what a user types: "vs", "virtualservices", "VirtualService" or
 // "gateways.gateway.networking.k8s.io". Where two groups share a name, the earlier in the registry
-// wins, so "gateway" alone means Istio's.
+// wins, so "gateway" alone means Istio's. The error says in a line what was meant.
 func ByName(word string) (*Kind, error) {
-	lower := strings.ToLower(word)
-	if k, ok := byAlias()[lower]; ok {
+	if k, ok := byAlias()[strings.ToLower(word)]; ok {
 		return k, nil
 	}
-	if here, ok := likeKubernetes[lower]; ok {
-		return nil, fmt.Errorf("unknown kind %q (here it is a %s)", word, here)
-	}
-	return nil, fmt.Errorf("unknown kind %q (%s)", word, nearest.Hint(lower, kindNames(), "known kinds: "))
+	return nil, fmt.Errorf("unknown kind %q (%s)", word, hintFor(word))
 }
 
 // Namesake returns the kind of another group that has the same name, and nil if there is none.
@@ -73,15 +67,6 @@ func (k *Kind) Namesake() *Kind {
 		return nil
 	}
 	return registry[i]
-}
-
-// likeKubernetes has the kinds that stand here for what people ask kubectl for.
-var likeKubernetes = map[string]string{
-	"service": "ServiceEntry", "services": "ServiceEntry", "svc": "ServiceEntry",
-	"endpoints": "WorkloadEntry", "ep": "WorkloadEntry", "endpointslice": "WorkloadEntry", "endpointslices": "WorkloadEntry",
-	"pod": "WorkloadEntry", "pods": "WorkloadEntry", "po": "WorkloadEntry",
-	"deployment": "WorkloadGroup", "deployments": "WorkloadGroup", "deploy": "WorkloadGroup",
-	"ingress": "HTTPRoute", "ingresses": "HTTPRoute", "ing": "HTTPRoute",
 }
 
 // ByAPIVersion finds the kind for a document's apiVersion and kind. The error says which of the two
@@ -111,11 +96,7 @@ func explainUnknown(apiVersion, kind string) (reason, hint string, known bool) {
 	if len(same) > 0 {
 		return fmt.Sprintf("unknown apiVersion %q of %s", apiVersion, kind), "write " + strings.Join(same, " or "), true
 	}
-	reason, hint = fmt.Sprintf("unknown kind %q", kind), nearest.Hint(kind, kindNames(), "known kinds: ")
-	if here, ok := likeKubernetes[strings.ToLower(kind)]; ok {
-		hint = "here it is a " + here + "; mcp-client convert turns Services, their endpoints and Ingresses into what a mesh has"
-	}
-	return reason, hint, false
+	return fmt.Sprintf("unknown kind %q", kind), hintFor(kind), false
 }
 
 // aliases lists what users type for a kind, in lower case.

@@ -26,7 +26,7 @@ func TestEveryNameIsDocumented(t *testing.T) {
 	p.nack(p.receive(), "no")
 	eventually(b, "/debug/push", func(q queue) bool { return len(q.Behind) == 2 && q.Pushes[0].Nacks == 1 })
 
-	for _, path := range []string{"/debug/proxies", "/debug/clusters?proxy=vm-1", "/debug/push", "/debug/classes"} {
+	for _, path := range []string{"/debug/proxies", "/debug/clusters?proxy=vm-1", "/debug/authorization?proxy=vm-1", "/debug/push", "/debug/classes"} {
 		name, _, _ := strings.Cut(path, "?")
 		require.Contains(t, text, "### "+name)
 		for key := range keysOf(shown[any](b, path), map[string]bool{}) {

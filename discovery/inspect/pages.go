@@ -21,6 +21,7 @@ func (i *Inspector) Pages() []monitor.Page {
 		page("/debug/config_dump", "Shows what discovery has for a proxy, in the form of Envoy's own dump and without secrets. Filters: proxy, type, name.",
 			i.dumpPage, "proxy", "type", "name"),
 		page("/debug/clusters", "Lists the clusters of a proxy with their endpoints. Filters: proxy, name.", i.clustersPage, "proxy", "name"),
+		page("/debug/authorization", "Tells whom a proxy lets in, by which policies, in the order in which they are asked. Filter: proxy.", i.authorizationPage, "proxy"),
 		page("/debug/push", "Tells what is on its way to proxies, which of them are behind, and of the last pushes.", i.pushPage),
 		page("/debug/classes", "Lists the sets of proxies that get the same, what they get, and how much of it they share. Filter: class.", i.classesPage, "class"),
 	}

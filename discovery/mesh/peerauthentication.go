@@ -102,6 +102,33 @@ func (m *Mesh) WorkloadMutualTLS(namespace string, labels map[string]string, por
 	return modeOr(chosen.GetPortLevelMtls()[port], modeOr(chosen.GetMtls(), mode))
 }
 
+// MutualTLSFrom names the PeerAuthentications that decide what a workload accepts: the one for all ports that have no mode of
+// their own, and the one for those of MutualTLSPorts. Where none decides, the name is nil.
+func (m *Mesh) MutualTLSFrom(namespace string, labels map[string]string) (general, ports *kinds.Key) {
+	decide := func(by peerAuthentication) {
+		if _, set := mutualTLSModes[by.GetMtls().GetMode()]; set {
+			key := by.from.Key()
+			general = &key
+		}
+	}
+	for _, from := range []string{m.peers.root, namespace} {
+		if in := m.peers.byNamespace[from]; in != nil {
+			decide(in.general)
+		}
+	}
+	in := m.peers.byNamespace[namespace]
+	if in == nil || namespace == m.peers.root {
+		return general, nil
+	}
+	chosen := in.selecting(labels)
+	decide(chosen)
+	if len(chosen.GetPortLevelMtls()) > 0 {
+		key := chosen.from.Key()
+		ports = &key
+	}
+	return general, ports
+}
+
 // selecting returns the oldest that selects a workload by its labels.
 func (in *peerAuthentications) selecting(labels map[string]string) peerAuthentication {
 	for _, p := range in.selected {

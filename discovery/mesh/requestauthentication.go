@@ -241,6 +241,15 @@ func (m *Mesh) tokenPolicies(p *Proxy) (out []*tokenPolicy) {
 	return out
 }
 
+// TokenPolicies are the RequestAuthentications with rules for a proxy, as they are written: of its namespace, then of the
+// root namespace, the oldest first.
+func (m *Mesh) TokenPolicies(p *Proxy) (out []*kinds.Resource) {
+	for _, policy := range m.tokenPolicies(p) {
+		out = append(out, policy.resource)
+	}
+	return out
+}
+
 // TokenRules returns the rules for requests to a proxy; nil if there are none.
 func (m *Mesh) TokenRules(p *Proxy) *TokenRules {
 	policies := m.tokenPolicies(p)

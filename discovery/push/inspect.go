@@ -77,6 +77,14 @@ func (e *Engine) PushNumber() uint64 {
 	return e.pushes
 }
 
+// Mesh returns the one that proxies are being sent, nil before the first. Like Revision it waits for the end of a
+// push.
+func (e *Engine) Mesh() *mesh.Mesh {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mesh
+}
+
 // Size is how many resources the mesh has.
 func (e *Engine) Size() int {
 	e.mu.Lock()

@@ -46,6 +46,7 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 	s := session.New(p.In, output.NewPrinter(p.Out, p.Err, p.Getenv), p.Getenv)
 	root := rootCommand(s)
 	root.SetArgs(args)
+	root.SetFlagErrorFunc(arguments.FlagErrorAmong(args))
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
@@ -70,7 +71,6 @@ one. Asking about the past and changing needs pgmesh's own mcp-server.
 		SilenceUsage:      true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.Begin(cmd) },
 	}
-	root.SetFlagErrorFunc(arguments.FlagError)
 	p.DeclareFlags(root.PersistentFlags())
 	p.CompleteFlags(root)
 	addCommands(root, p)
@@ -89,7 +89,7 @@ func addCommands(root *cobra.Command, p *session.Session) {
 	group("Read any MCP server:", resources.Get(p), resources.Describe(p), resources.Services(p), resources.Namespaces(p), resources.Watch(p), compare.Diff(p), compare.Compare(p),
 		snapshots.Command(p), server.Status(p), server.Bench(p))
 	group("Ask a pgmesh server:", problems.Command(p), history.History(p), history.Blame(p), resources.Export(p), proxies.Status(p), rollout.Command(p), resources.Wait(p), identity.WhoAmI(p), identity.Auth(p), server.Blockers(p))
-	group("Ask discovery:", proxies.Config(p))
+	group("Ask discovery:", proxies.Config(p), proxies.Authz(p))
 	group("Change a mesh:", resources.Apply(p), gitops.Sync(p), resources.Create(p), resources.Replace(p), resources.Patch(p), resources.Label(p), resources.Annotate(p), resources.Edit(p), resources.Delete(p), resources.Import(p), history.Restore(p), history.Revert(p),
 		history.Confirm(p), secrets.Command(p), tenancy.DefaultDeny(p))
 	group("Decide who belongs to a mesh:", identity.Token(p), identity.Identity(p), identity.Machines(p), identity.Authority(p), identity.Trust(p), identity.Issuer(p),

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 )
 
@@ -94,7 +95,7 @@ var inHint = regexp.MustCompile(`mcp-client ([a-z-]+(?: (?:list|create)\b)?)`)
 func TestKindsOfOtherProgramsAreAnsweredWithCommands(t *testing.T) {
 	t.Parallel()
 	named := 0
-	for kind, here := range arguments.Counterparts() {
+	for kind, here := range kinds.Counterparts() {
 		if kind != "secret" { // which get asks the server for
 			r := clitest.Run(t.Context(), "", nil, "get", kind)
 			require.Equal(t, 2, r.Code, kind)

@@ -33,7 +33,7 @@ The contexts are in ~/.config/pgmesh/config.yaml, or where PGMESH_CONFIG says. A
   mcp-client context use prod
   mcp-client context list`,
 	}
-	return arguments.Family(cmd, p.contextListCommand(), p.contextUseCommand(), p.contextSetCommand(), p.contextDeleteCommand(), p.contextShowCommand())
+	return arguments.Listing(cmd, p.contextListCommand(), p.contextUseCommand(), p.contextSetCommand(), p.contextDeleteCommand(), p.contextShowCommand())
 }
 
 func (p program) contextListCommand() *cobra.Command {

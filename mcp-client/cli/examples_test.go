@@ -66,7 +66,7 @@ func TestExamplesWork(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			shell := newShell(t)
-			if strings.HasPrefix(title, "proxy-") {
+			if strings.HasPrefix(title, "proxy-") || strings.HasPrefix(title, "authz") {
 				shell.discover()
 			}
 			for _, line := range lines {

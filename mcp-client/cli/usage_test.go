@@ -23,6 +23,11 @@ func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
 		`unknown flag: --outpt (did you mean --output?) (see mcp-client get --help)`:                                  {"get", "vs", "--outpt", "yaml"},
 		`unknown command "nonsens" (see mcp-client --help)`:                                                           {"nonsens", "--form"},
 		`unknown flag: --form (see mcp-client get --help)`:                                                            {"get", "vs", "--form", "yaml"},
+		`unknown command "analyse" (did you mean "analyze"?) (see mcp-client --help)`:                                 {"--insecure", "analyse"},
+		`unknown command "analyse" (did you mean "analyze"?)`:                                                         {"--no-such", "analyse"},
+		`unknown command "gett" (did you mean "get"?)`:                                                                {"--kubeconfig", "x", "gett", "vs"},
+		`unknown command "undo" (here it is mcp-client revert)`:                                                       {"--kubeconfig=x", "undo"},
+		`unknown flag: --kubeconfig (see mcp-client get --help)`:                                                      {"--kubeconfig", "nonsense", "get"},
 	} {
 		r := clitest.Run(t.Context(), "", nil, args...)
 		require.Equal(t, 2, r.Code, args)
@@ -55,6 +60,29 @@ func TestWordsOfOtherProgramsAreAnsweredWithOurs(t *testing.T) {
 			require.Equal(t, r.Err, flagged.Err, "%s %s", word, flags)
 		}
 	}
+}
+
+// Who names a noun alone wants to see what there is.
+func TestANounAloneIsItsList(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Register(m.GiveMembers())
+	configured := clitest.NewConfigured(t)
+	configured.OK("context", "set", "here", "--insecure", "--server", m.Address)
+	for noun, list := range map[string]string{
+		"machines": "list", "machine": "list", "identity": "list", "token": "list", "issuer": "list", "trust": "list", "authority": "show",
+		"hosts": "list", "quota": "list", "secret": "list", "context": "list",
+	} {
+		for _, flags := range [][]string{nil, {"-o", "json"}, {"-o", "wide"}} {
+			want := configured.Run(append([]string{noun, list}, flags...)...)
+			require.Zero(t, want.Code, noun)
+			require.NotContains(t, want.Out, "Usage:")
+			require.Equal(t, clitest.WithoutTimes(want.Out), clitest.WithoutTimes(configured.Run(append([]string{noun}, flags...)...).Out), noun)
+		}
+		require.Contains(t, configured.Run(noun, "--help").Out, "Without another word it is "+list+".")
+		require.Equal(t, 2, configured.Run(noun, "lits").Code, "a mistyped word is no list")
+	}
+	require.Equal(t, configured.OK("machines", "list", "-n", "shop", "--group", "cart", "-o", "name"), configured.OK("machines", "-n", "shop", "--group", "cart", "-o", "name"))
 }
 
 func TestAPortForHTTPIsNamed(t *testing.T) {

@@ -111,7 +111,8 @@ func shift(index, line *int, sent *adminv1.Document) {
 	}
 }
 
-// expectVersions makes a change expect the revisions that documents give as their resourceVersion.
+// expectVersions makes a change expect the revisions that documents give as their resourceVersion. A file that is applied a second time is no
+// mistake: a resource that is as its document has it may be of a later one.
 func expectVersions(change *resources.Apply, documents []*kinds.Document) error {
 	var wrong kinds.Errors
 	for _, d := range documents {
@@ -132,7 +133,7 @@ func expectVersions(change *resources.Apply, documents []*kinds.Document) error 
 			continue
 		}
 		change.Expected = slices.DeleteFunc(change.Expected, func(e resources.Expected) bool { return e.Key == d.Resource.Key() })
-		change.Expected = append(change.Expected, resources.Expected{Key: d.Resource.Key(), Revision: revision})
+		change.Expected = append(change.Expected, resources.Expected{Key: d.Resource.Key(), Revision: revision, OrSame: revision > 0})
 	}
 	if len(wrong) > 0 {
 		return wrong

@@ -79,7 +79,8 @@ func TestFailuresAreStatusesWithDetails(t *testing.T) {
 		"/v1/resources?namespce=shop":              {400, 3, `unknown parameter "namespce" (did you mean "namespaces"?)`},
 		"/v1/resources/dr/shop/x?resource.gruop=x": {400, 3, `unknown parameter "resource.gruop"`},
 		"/v1/resources?pageSize=many":              {400, 3, "page_size"},
-		"/v1/resources/nothing":                    {400, 3, `unknown kind "nothing"`},
+		"/v1/resources/nothing":                    {400, 3, `unknown kind "nothing" (mcp-client kinds lists them)`},
+		"/v1/resources/pods":                       {400, 3, `unknown kind "pods" (here it is a WorkloadEntry; mcp-client proxy-status lists proxies)`},
 		"/v1/resources?revision=7":                 {400, 11, "there is no revision 7 yet"},
 		"/v1/watch?after=7":                        {400, 11, "revision 7 was seen"},
 		"/v1/nothing":                              {404, 5, "docs/admin-api.md"},
@@ -99,7 +100,9 @@ func TestFailuresAreStatusesWithDetails(t *testing.T) {
 	status, code, message := a.do(http.MethodPost, "/v1/restore", `{"revison": 1}`).failure(t)
 	require.Equal(t, []int{400, 3}, []int{status, code})
 	require.Contains(t, message, "revison")
-	status, code, message = a.do(http.MethodPost, "/v1/resources?expectResourceVersions=true", strings.Replace(rule, "name:", "resourceVersion: 7\n  name:", 1)).failure(t)
+	stale := strings.Replace(rule, "name:", "resourceVersion: 7\n  name:", 1)
+	require.Contains(t, a.do(http.MethodPost, "/v1/resources?expectResourceVersions=true", stale).text, "ACTION_UNCHANGED", "it is there already")
+	status, code, message = a.do(http.MethodPost, "/v1/resources?expectResourceVersions=true", strings.Replace(stale, "host: reviews", "host: ratings", 1)).failure(t)
 	require.Equal(t, []int{409, 10}, []int{status, code})
 	require.Contains(t, message, "is at revision 1")
 	status, code, message = a.do(http.MethodPost, "/v1/resources", "a: "+strings.Repeat("x", 64<<20)).failure(t)

@@ -71,12 +71,16 @@ func (s *Store) Apply(ctx context.Context, a Apply) (Applied, error) {
 func (s *Store) apply(ctx context.Context, a Apply) (Applied, error) {
 	var outcomes []Outcome
 	applied, err := s.Transact(ctx, a, func(tx pgx.Tx) error {
-		if err := expect(ctx, tx, a.Expected); err != nil {
+		open, err := expect(ctx, tx, a.Expected)
+		if err != nil {
 			return err
 		}
 		upserted, err := upsert(ctx, tx, a.Upserts)
 		if err == nil {
 			err = a.expectCreated(ctx, tx, upserted)
+		}
+		if err == nil {
+			err = a.expectSame(open, upserted)
 		}
 		if err != nil {
 			return err

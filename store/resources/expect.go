@@ -19,6 +19,8 @@ import (
 type Expected struct {
 	Key      kinds.Key
 	Revision store.Revision // that changed it last; 0 means that it must not exist
+	// OrSame lets pass a resource of another revision that the change leaves as it is: then nothing of others is lost.
+	OrSame bool
 }
 
 // ChangedError says that a resource is not at the expected revision, and who changed it. Fields
@@ -61,21 +63,21 @@ func (e *ChangedError) Error() string {
 
 // expect returns an error unless all conditions are met. It locks the existing resources until the
 // transaction ends. A resource that must not exist may be created concurrently, so expectCreated
-// checks again after the upsert.
-func expect(ctx context.Context, tx pgx.Tx, expected []Expected) error {
+// checks again after the upsert. What is not met but may be the same is open: expectSame tells after the upsert.
+func expect(ctx context.Context, tx pgx.Tx, expected []Expected) (open []*ChangedError, err error) {
 	if len(expected) == 0 {
-		return nil
+		return nil, nil
 	}
 	var c rows.Columns
 	for _, e := range slices.SortedFunc(slices.Values(expected), func(a, b Expected) int { return rows.Compare(a.Key, b.Key) }) {
 		c.AddKey(e.Key)
 	}
 	if _, err := tx.Exec(ctx, sql.LockExpected, c.Groups, c.Kinds, c.Namespaces, c.Names); err != nil {
-		return err
+		return nil, err
 	}
 	found, err := revisionsOf(ctx, tx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var changed []error
 	for _, e := range expected {
@@ -84,15 +86,35 @@ func expect(ctx context.Context, tx pgx.Tx, expected []Expected) error {
 			continue
 		}
 		explained := &ChangedError{Expected: e, Absent: !exists, Revision: now}
-		if err := explained.findAuthor(ctx, tx); err != nil {
-			return err
+		if err := explained.findAuthor(ctx, tx); err != nil { // before this change is the last
+			return nil, err
 		}
-		changed = append(changed, explained)
+		if changed = append(changed, explained); e.OrSame && exists {
+			open = append(open, explained)
+		}
 	}
-	if len(changed) > 0 {
-		return store.OfCaller(errors.Join(changed...))
+	if len(changed) > len(open) { // whatever the upsert does
+		return nil, store.OfCaller(errors.Join(changed...))
 	}
-	return nil
+	return open, nil
+}
+
+// expectSame returns an error for each of the open resources that the upserts have changed.
+func (a Apply) expectSame(open []*ChangedError, outcomes []Outcome) error {
+	did := map[kinds.Key]Outcome{}
+	for i, u := range a.Upserts {
+		did[u.Key] = outcomes[i]
+	}
+	var changed []error
+	for _, one := range open {
+		if did[one.Expected.Key] != Unchanged {
+			changed = append(changed, one)
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return store.OfCaller(errors.Join(changed...))
 }
 
 // expectCreated returns an error for a resource that should not have existed. Upsert has waited for

@@ -25,18 +25,18 @@ func TestAChangeIsMadeOnlyToWhatItExpects(t *testing.T) {
 		return err
 	}
 
-	require.NoError(t, apply(resources.Expected{storetest.Key(t, "x"), 1}, resources.Expected{storetest.Key(t, "new"), 0}, resources.Expected{storetest.Key(t, "other"), 0}))
+	require.NoError(t, apply(resources.Expected{Key: storetest.Key(t, "x"), Revision: 1}, resources.Expected{Key: storetest.Key(t, "new"), Revision: 0}, resources.Expected{Key: storetest.Key(t, "other"), Revision: 0}))
 	for reason, expected := range map[string]resources.Expected{
-		"VirtualService default/x: is at revision 1":                {storetest.Key(t, "x"), 7},
-		"VirtualService default/x: exists, since revision 1":        {storetest.Key(t, "x"), 0},
-		"VirtualService default/gone: was deleted by revision 3":    {storetest.Key(t, "gone"), 2},
-		"VirtualService default/other: there is no such resource; ": {storetest.Key(t, "other"), 1},
+		"VirtualService default/x: is at revision 1":                {Key: storetest.Key(t, "x"), Revision: 7},
+		"VirtualService default/x: exists, since revision 1":        {Key: storetest.Key(t, "x"), Revision: 0},
+		"VirtualService default/gone: was deleted by revision 3":    {Key: storetest.Key(t, "gone"), Revision: 2},
+		"VirtualService default/other: there is no such resource; ": {Key: storetest.Key(t, "other"), Revision: 1},
 	} {
 		err := apply(expected)
 		require.ErrorIs(t, err, resources.ErrChanged)
 		require.ErrorContains(t, err, reason)
 	}
-	require.ErrorContains(t, apply(resources.Expected{storetest.Key(t, "x"), 7}, resources.Expected{storetest.Key(t, "other"), 7}), "other")
+	require.ErrorContains(t, apply(resources.Expected{Key: storetest.Key(t, "x"), Revision: 7}, resources.Expected{Key: storetest.Key(t, "other"), Revision: 7}), "other")
 	require.Equal(t, store.Revision(3), storetest.Value[int64](db, "SELECT mesh.newest_revision()"))
 }
 
@@ -51,7 +51,7 @@ func TestOfTwoWhoExpectTheSameOneSucceeds(t *testing.T) {
 			go func() {
 				_, err := s.Apply(t.Context(), resources.Apply{
 					Upserts:  []resources.Upsert{{Key: key, Spec: storetest.VirtualService(string(rune('b' + i)))}},
-					Expected: []resources.Expected{{key, expected}},
+					Expected: []resources.Expected{{Key: key, Revision: expected}},
 				})
 				results <- err
 			}()

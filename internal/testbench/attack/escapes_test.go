@@ -59,7 +59,7 @@ var reading = []string{
 	"get se,eni -A -o wide", "describe vs -n evil", "describe se -n evil", "services", "services planted.evil.mesh -o wide", "services -o json", "watch vs -A --count 1", "watch vs -A --count 1 -o json", "diff 1", "diff 1 2", "diff 1 -o json",
 	"compare 127.0.0.1:1", "snapshot save -", "snapshot show /dev/null", "snapshot load /dev/null", "status", "problems -A", "problems -A -o json", "history",
 	"history --diff", "history -o json", "blame vs/planted -n evil", "export", "blockers", "blockers end 1", "proxy-status", "rollout status", "rollout status 1", "rollout history", "rollout watch --count 1", "proxy-config all none",
-	"proxy-config clusters none", "proxy-config endpoints none", "proxy-config listeners none", "proxy-config routes none", "proxy-config secrets none",
+	"proxy-config clusters none", "proxy-config endpoints none", "proxy-config listeners none", "proxy-config routes none", "proxy-config secrets none", "authz check none",
 	"restore 1 --dry-run", "revert 2 --dry-run", "confirm --list", "token list", "identity list", "identity log", "machines list", "machines show none",
 	"secret list -A", "issuer list", "trust list", "default-deny", "quota list", "quota list -o json", "hosts list", "hosts list -o json", "hosts owner a.evil.mesh", "authority show", "apply --dry-run -f /dev/null", "validate -f /dev/null", "convert vs -A", "delete vs planted -n evil --dry-run",
 	"get vs -A --show-labels", "get vs -A --sort-by .metadata.annotations.text --no-headers", "namespaces", "wait se/planted -n evil --for=jsonpath=.metadata.annotations.text", "delete se -n evil -l a=b --dry-run",
@@ -71,7 +71,7 @@ var reading = []string{
 var pgmeshAlone = []string{
 	"auth can-i get vs", "authority activate 99", "authority retire 99", "authority roots", "authority rotate --help", "bench --help", "completion --help", "context list", "context show", "context set --help",
 	"context use none", "context delete none", "edit --help", "explain vs", "schema vs", "identity restore none", "identity revoke none", "import --dry-run /dev/null", "issuer create --help", "issuer delete none",
-	"default-deny off", "default-deny on --help", "hosts grant --help", "hosts reserve --help", "hosts revoke none.mesh", "kinds", "machines remove none", "quota reset none", "quota set --help", "secret create tls --help", "secret create ca --help", "sync --help", "token create --help", "token revoke none",
+	"default-deny off", "default-deny on --help", "hosts grant --help", "hosts reserve --help", "hosts revoke none.mesh", "kinds", "machines remove none", "quota reset none", "quota set --help", "secret create tls --help", "secret create ca --help", "create secret tls --help", "create secret ca --help", "sync --help", "token create --help", "token revoke none",
 	"trust add --help", "trust remove none", "version", "whoami",
 }
 

@@ -25,10 +25,12 @@ var programs = []Program{
 		"rollout undo": "revert", "rollout restart": "Proxies take changes without a restart; rollout status tells which do",
 		"context use-context": "context use", "context get-contexts": "context list", "context current-context": "context show", "context set-context": "context set", "context delete-context": "context delete",
 		"context view": "context list -o yaml", "context set-cluster": "context set", "context set-credentials": "context set",
+		"create namespace": noNamespaces, "create ns": noNamespaces, "create token": "token create", "create serviceaccount": noAccounts, "create sa": noAccounts,
+		"create secret generic": "create secret ca", "create role": "token create", "create rolebinding": "token create", "create clusterrolebinding": "token create",
 		"auth whoami": "whoami", "options": "Flags of all commands are in the help of each: mcp-client --help",
 	}},
 	{"istioctl", map[string]string{
-		"authz": "proxy-config", "precheck": "problems", "experimental": experimental, "x": experimental,
+		"auth check": "authz check", "precheck": "problems", "experimental": experimental, "x": experimental,
 		"install": installed, "verify-install": "status", "upgrade": installed, "uninstall": installed, "operator": installed, "manifest": installed, "profile": installed,
 		"kube-inject": "Nothing is injected: mesh-agent runs the Envoy of a machine; mcp-client token create lets one join", "dashboard": "Pages are of the programs: see /debug of discovery and the dashboards in deploy/grafana",
 		"bug-report": "Each machine collects its own: sudo mesh-agent bug-report; mcp-client status tells how the server fares", "remote-clusters": "proxy-status", "create-remote-secret": "trust add", "waypoint": noWaypoints, "ztunnel-config": noWaypoints, "tag": installed,
@@ -59,7 +61,9 @@ var meant = func() map[string]string {
 
 const (
 	noContainers = "A mesh of machines has no containers: use what the machine has, such as ssh and systemctl"
+	noNamespaces = "A namespace is there as soon as something is in it: mcp-client namespaces"
+	noAccounts   = "A service account is a name, which a join token gives a machine: mcp-client token create --identity NAMESPACE/SERVICE-ACCOUNT"
 	noWaypoints  = "There is no ambient mode here: each machine has its Envoy, and gateways have theirs"
 	installed    = "Programs are installed from packages, and set up by their flags: see mcp-server --help and mesh-agent --help"
-	experimental = "What istioctl keeps there is among the commands: describe, proxy-status, authority, token"
+	experimental = "What istioctl keeps there is among the commands: authz check, describe, proxy-status, authority, token"
 )

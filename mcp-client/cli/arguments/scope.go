@@ -23,7 +23,7 @@ func (s *Scope) Kinds() ([]*kinds.Kind, error) {
 	}
 	var ks []*kinds.Kind
 	for _, word := range s.words {
-		k, err := Kind(word)
+		k, err := kinds.ByName(word)
 		if err != nil {
 			return nil, failure.Usage(nil, err)
 		}

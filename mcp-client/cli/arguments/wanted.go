@@ -19,14 +19,14 @@ type Wanted struct {
 
 // Parse parses "KIND", "KIND,KIND", "all", "KIND NAME..." and "KIND/NAME..."; a NAME may be
 // "NAMESPACE/NAME".
-func Parse(args []string) ([]Wanted, error) { return ParseOf(args, Kind) }
+func Parse(args []string) ([]Wanted, error) { return ParseOf(args, kinds.ByName) }
 
 // ResourceOrSecret finds a kind by name, Secret included.
 func ResourceOrSecret(word string) (*kinds.Kind, error) {
 	if kinds.IsSecretName(word) {
 		return kinds.Secret, nil
 	}
-	return Kind(word)
+	return kinds.ByName(word)
 }
 
 // ParseOf is Parse with another way to find a kind by a name.

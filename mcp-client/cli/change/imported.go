@@ -44,13 +44,36 @@ func (i *Imported) Revision() int64 { return i.revision }
 // Changed is how many resources are not what they were.
 func (i *Imported) Changed() int { return i.changed }
 
-// Told has the first of them in words: "virtualservice shop/web configured".
+// Told has the first of them in words: "virtualservice shop/web configured", with what differs below if that was set.
 func (i *Imported) Told() (texts []string) {
 	for _, o := range i.told {
-		texts = append(texts, o.inWords())
+		texts = append(texts, strings.Join(append([]string{o.inWords()}, o.Fields...), "\n    "))
 	}
 	return texts
 }
+
+// Reconfigured are those of the told that were there, and have changed.
+func (i *Imported) Reconfigured() map[kinds.Key]bool {
+	keys := map[kinds.Key]bool{}
+	for _, o := range i.told {
+		if key, known := o.key(); known && o.Action == actions[adminv1.Outcome_ACTION_CONFIGURED] {
+			keys[key] = true
+		}
+	}
+	return keys
+}
+
+// SetFields says in which fields a told resource differs.
+func (i *Imported) SetFields(of kinds.Key, fields []string) {
+	for at, o := range i.told {
+		if key, known := o.key(); known && key == of {
+			i.told[at].Fields = fields
+		}
+	}
+}
+
+// Warnings are the problems that the import causes.
+func (i *Imported) Warnings() problems.Warnings { return i.warnings }
 
 // Print prints what the import did, and what was left out of it.
 func (i *Imported) Print(p *output.Printer, left files.Skipped, dryRun bool) error {

@@ -28,6 +28,8 @@ type outcome struct {
 	Kind   string `json:"kind"`
 	Space  string `json:"namespace,omitempty"`
 	Name   string `json:"name"`
+	// Fields say what differs, where that is known.
+	Fields []string `json:"fields,omitempty"`
 }
 
 func outcomesOf(sent []*adminv1.Outcome) []outcome {
@@ -38,7 +40,7 @@ func outcomesOf(sent []*adminv1.Outcome) []outcome {
 		if !known {
 			action = strings.ToLower(o.GetAction().String())
 		}
-		read[i] = outcome{action, r.GetGroup(), r.GetKind(), r.GetNamespace(), r.GetName()}
+		read[i] = outcome{action, r.GetGroup(), r.GetKind(), r.GetNamespace(), r.GetName(), nil}
 	}
 	return read
 }

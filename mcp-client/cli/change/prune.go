@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
@@ -50,7 +50,7 @@ func (p *Pruning) Checked(cmd *cobra.Command, dryRun bool) (*adminv1.Prune, erro
 func KindRefs(words []string) ([]*adminv1.KindRef, error) {
 	var refs []*adminv1.KindRef
 	for _, word := range words {
-		k, err := arguments.Kind(word)
+		k, err := kinds.ByName(word)
 		if err != nil {
 			return nil, failure.Usage(nil, err)
 		}

@@ -31,7 +31,8 @@ func Diff(s *session.Session) *cobra.Command {
 With -f, each resource in the files is compared with the one that the server has, read over MCP: what is added, changed and the
 same. Zero values that were written out, such as "weight: 0", count as left out there, for so they travel.
 
-With one REVISION, the mesh of that revision is compared with the newest, with two the first with the second, field by field; the
+With one REVISION, the mesh of that revision is compared with the newest, with two the first with the second, field by field: what revision 6 itself
+has changed is diff 5 6; the
 server must be pgmesh's. -n and --kind narrow what is compared.
 
 The exit code is 0 if nothing differs, 1 if something does, and more if it could not be told.`,

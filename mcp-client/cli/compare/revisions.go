@@ -69,8 +69,14 @@ func (p program) diffRevisions(cmd *cobra.Command, args []string, only arguments
 	if err != nil {
 		return err
 	}
-	if err := p.printRevisionDiff(found); err != nil || len(found.Resources) == 0 {
+	if err := p.printRevisionDiff(found); err != nil {
 		return err
+	}
+	if len(args) == 1 && from.Revision > 0 && p.Output.IsTable() {
+		fmt.Fprintf(p.Err, "that is what has changed since; what revision %d itself has changed: mcp-client diff %d %d\n", from.Revision, from.Revision-1, from.Revision)
+	}
+	if len(found.Resources) == 0 {
+		return nil
 	}
 	return failure.ErrDifferent
 }

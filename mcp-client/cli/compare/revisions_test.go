@@ -23,7 +23,9 @@ virtualservice default/reviews changed
 	require.Contains(t, r.Out, "virtualservice default/ratings created\n  + ")
 	require.Contains(t, r.Out, "virtualservice prod/reviews deleted\n  - ")
 	require.Equal(t, "virtualservice.networking.istio.io/prod/reviews\n", m.Run("diff", "2", "-n", "prod", "-o", "name").Out)
-	require.Equal(t, clitest.Result{Out: "revision 2 to 4\n"}, m.Run("diff", "2", "--kind", "dr"))
+	const itself = "that is what has changed since; what revision 2 itself has changed: mcp-client diff 1 2\n"
+	require.Equal(t, clitest.Result{Out: "revision 2 to 4\n", Err: itself}, m.Run("diff", "2", "--kind", "dr"))
+	require.Empty(t, m.Run("diff", "2", "-o", "json").Err)
 	require.Zero(t, m.Run("diff", "3", "3").Code)
 	require.Contains(t, m.Run("diff", "2", "1", "--color", "always").Out, "\x1b[32mv1\x1b[0m")
 	var answer struct {

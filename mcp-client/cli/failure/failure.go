@@ -121,6 +121,13 @@ func IsRelay(err error) bool {
 	return is
 }
 
+// IsNotTold reports whether the server cannot tell, being none that has that, or does not tell this caller.
+func IsNotTold(err error) bool {
+	_, others := errors.AsType[*NotOffered](err)
+	_, denied := errors.AsType[*Denied](err)
+	return others || denied || IsRelay(err)
+}
+
 // NotRun means that not enough proxies run a change.
 type NotRun struct {
 	Text    string

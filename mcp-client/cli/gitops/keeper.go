@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/problems"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	"github.com/pgmesh/pgmesh/mcp-client/gitrepo"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -35,9 +36,12 @@ func (k *keeper) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, left, err := k.send(ctx, messageOf(commit), k.DryRun)
+	done, left, err := k.bring(ctx, commit, k.DryRun)
 	if err != nil {
 		return err
+	}
+	if k.DryRun {
+		k.sayFields(ctx, done)
 	}
 	if err := done.Print(k.Printer, left, k.DryRun); err != nil {
 		return err
@@ -87,6 +91,7 @@ func (k *keeper) pass(ctx context.Context) error {
 		return err
 	}
 	k.shown.drifted(drifted.Changed())
+	k.sayFields(ctx, drifted)
 	if drifted.Changed() > 0 && k.drift == revert {
 		return k.putBack(ctx, commit, drifted)
 	}
@@ -97,7 +102,7 @@ func (k *keeper) pass(ctx context.Context) error {
 
 // apply brings a commit into the mesh.
 func (k *keeper) apply(ctx context.Context, commit *gitrepo.Commit) error {
-	done, left, err := k.send(ctx, messageOf(commit), false)
+	done, left, err := k.bring(ctx, commit, false)
 	if err != nil {
 		return fmt.Errorf("commit %s %q: %w", commit.Short(), commit.Subject, err)
 	}
@@ -105,6 +110,7 @@ func (k *keeper) apply(ctx context.Context, commit *gitrepo.Commit) error {
 	if text := left.InWords(); text != "" {
 		fmt.Fprintln(k.Err, strings.TrimPrefix(text, "; "))
 	}
+	problems.PrintWarnings(k.Err, done.Warnings())
 	k.list(done)
 	k.applied, k.drifted = commit.ID, ""
 	k.shown.drifted(0)
@@ -112,6 +118,20 @@ func (k *keeper) apply(ctx context.Context, commit *gitrepo.Commit) error {
 		return err
 	}
 	return k.Wait(ctx, k.Session, done.Revision())
+}
+
+// bring brings a commit into the mesh. If it is to be strict, a commit that would cause problems is refused.
+func (k *keeper) bring(ctx context.Context, commit *gitrepo.Commit, dryRun bool) (*change.Imported, files.Skipped, error) {
+	if k.strict {
+		would, _, err := k.send(ctx, "", true)
+		if err != nil {
+			return nil, nil, err
+		}
+		if wrong := would.Warnings().Violations(); len(wrong) > 0 {
+			return nil, nil, &failure.Refused{Violations: wrong}
+		}
+	}
+	return k.send(ctx, messageOf(commit), dryRun)
 }
 
 // putBack makes the mesh what the commit has, after somebody has changed it.
@@ -129,13 +149,9 @@ func (k *keeper) putBack(ctx context.Context, commit *gitrepo.Commit, drifted *c
 
 // send has the mesh be what the files of the repository say.
 func (k *keeper) send(ctx context.Context, message string, dryRun bool) (*change.Imported, files.Skipped, error) {
-	from := files.Sources{Recursive: true}
-	for _, path := range k.paths {
-		from.Paths = append(from.Paths, filepath.Join(k.repository.Tree(), path))
-	}
-	paths, err := from.Files()
+	from, paths, err := k.files()
 	if err != nil {
-		return nil, nil, k.within(err)
+		return nil, nil, err
 	}
 	bar := files.NewProgress(k.Err, paths)
 	defer bar.Clear()
@@ -144,11 +160,21 @@ func (k *keeper) send(ctx context.Context, message string, dryRun bool) (*change
 			fmt.Fprintln(k.Err, strings.ReplaceAll(line, k.repository.Tree()+string(filepath.Separator), ""))
 		}
 	}
-	reading := &files.Reader{From: &from, Namespace: k.Namespace.Name, Skipped: files.Skipped{}, Shown: bar}
+	reading := &files.Reader{From: from, Namespace: k.Namespace.Name, Skipped: files.Skipped{}, Strict: k.strict, Shown: bar}
 	start := k.Start()
 	start.Message, start.DryRun, start.Prune = message, dryRun, k.prune
 	done, err := change.Import(ctx, &k.Server, start, bar, reading.All(paths))
 	return done, reading.Skipped, k.within(err)
+}
+
+// files lists the files of the repository that are read.
+func (k *keeper) files() (*files.Sources, []string, error) {
+	from := &files.Sources{Recursive: true}
+	for _, path := range k.paths {
+		from.Paths = append(from.Paths, filepath.Join(k.repository.Tree(), path))
+	}
+	paths, err := from.Files()
+	return from, paths, k.within(err)
 }
 
 // within names files as the repository does.

@@ -32,6 +32,7 @@ type syncing struct {
 	pruning    change.Pruning
 	interval   time.Duration
 	once       bool
+	strict     bool
 	drift      string
 	http       string
 }
@@ -49,7 +50,10 @@ commit's, with its id and its author.
 REPOSITORY is anything that git fetches from: a URL, user@host:path or a folder. The git of this machine reads it, with its keys and
 credential helpers. With --allowed-signers, commits count that one of the keys in the file has signed, and no others.
 
-What somebody changes in the mesh beside the repository is drift. It is told of; with --drift revert, it is changed back. What is not in the
+With --strict a commit is refused, too, that would cause a problem between resources, such as a route to a host that there is not, or that has
+documents of kinds that have nothing to do with a mesh.
+
+What somebody changes in the mesh beside the repository is drift. It is told of, with the fields that differ; with --drift revert, it is changed back. What is not in the
 repository is left alone, but for --prune. What machines have registered, and what registries bring, is never touched.
 
 With --once it ends when the newest commit is in the mesh. With --once --dry-run it tells what a commit would change, or what has drifted,
@@ -69,6 +73,7 @@ and exits with code 1 if there is something.`,
 	f.DurationVar(&y.interval, "interval", 30*time.Second, "how often to look for a commit, and for drift")
 	f.StringVar(&y.drift, "drift", report, "what becomes of what somebody has changed in the mesh: report, or revert")
 	f.BoolVar(&y.once, "once", false, "end when the newest commit is in the mesh")
+	f.BoolVar(&y.strict, "strict", false, "refuse a commit that would cause a problem (mcp-client problems), or has documents of kinds that have nothing to do with a mesh")
 	change.DryRunFlag(f, &y.DryRun, "with --once: change nothing, and tell what would change")
 	f.StringVar(&y.http, "http", "", "address to serve /healthz, /readyz and /metrics on, such as 127.0.0.1:15024 (default: none)")
 	y.pruning.DeclareFlags(cmd)

@@ -137,7 +137,7 @@ func TestDrift(t *testing.T) {
 	watching := start(t, m, r.folder)
 	watching.says("revision 1, 1 changed")
 	m.Apply(clitest.VirtualService("shop", "reviews", "v2"))
-	watching.says("drift: 1 resources are not as commit "+id[:12], "virtualservice shop/reviews configured")
+	watching.says("drift: 1 resources are not as commit "+id[:12], "virtualservice shop/reviews configured\n    spec.http[0].route[0].destination.host: v2 -> v1\n")
 	watching.passes()
 	m.Apply(clitest.VirtualService("shop", "elsewhere", "v1")) // has it look again
 	watching.passes()
@@ -153,6 +153,46 @@ func TestDrift(t *testing.T) {
 	require.Contains(t, message, "put back: Begin (commit "+id)
 	watching.passes()
 	require.Contains(t, watching.metrics(), "pgmesh_sync_drifted_resources 0\n")
+}
+
+// What would change is told with its fields, for people and for programs.
+func TestADryRunNamesFields(t *testing.T) {
+	t.Parallel()
+	m, r := clitest.Start(t), newRepository(t)
+	m.Apply(clitest.VirtualService("shop", "reviews", "v1"))
+	many := strings.Replace(clitest.VirtualService("shop", "reviews", "v2"), "spec:", "  annotations: {a: '1', b: '2', c: '3', d: '4', e: '5', f: '6'}\nspec:", 1)
+	r.commit("Much", "reviews.yaml", many)
+	args := []string{"sync", r.folder, "--once", "--dry-run"}
+	require.Contains(t, m.Run(args...).Out, "  virtualservice shop/reviews configured\n    metadata.annotations.a: (none) -> 1\n    metadata.annotations.b: (none) -> 2\n"+
+		"    metadata.annotations.c: (none) -> 3\n    metadata.annotations.d: (none) -> 4\n    metadata.annotations.e: (none) -> 5\n    and 2 more fields\n")
+	r.commit("Little", "reviews.yaml", clitest.VirtualService("shop", "reviews", "v2"))
+	var read struct{ Changes []struct{ Fields []string } }
+	require.NoError(t, yaml.Unmarshal([]byte(m.Run(append(args, "-o", "json")...).Out), &read))
+	require.Equal(t, []string{"spec.http[0].route[0].destination.host: v1 -> v2"}, read.Changes[0].Fields)
+}
+
+// A strict sync refuses a commit that would cause a problem, and takes the one that mends it.
+func TestAStrictSyncRefusesProblems(t *testing.T) {
+	t.Parallel()
+	m, r := clitest.Start(t), newRepository(t)
+	r.commit("Begin", "reviews.yaml", clitest.VirtualService("shop", "reviews", "gone.example.com"))
+	refused := m.Run("sync", r.folder, "--once", "--strict")
+	require.Equal(t, 3, refused.Code)
+	require.Contains(t, refused.Err, `VirtualService shop/reviews: spec.http[0].route[0].destination.host: no ServiceEntry`)
+	require.Contains(t, refused.Err, "nothing was changed")
+	require.Zero(t, m.Stored())
+	s := start(t, m, r.folder, "--strict")
+	s.says("no ServiceEntry", "trying again")
+	s.unready("nothing was changed")
+	require.Zero(t, m.Stored())
+	id := r.commit("Have it", "gone.yaml", `{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: gone, namespace: shop}, spec: {hosts: [gone.example.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}}`)
+	s.ready(id)
+
+	r.commit("A chart", "values.yaml", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}}\n")
+	refused = m.Run("sync", r.folder, "--once", "--strict")
+	require.Equal(t, 3, refused.Code)
+	require.Contains(t, refused.Err, `unknown kind "Deployment"`)
+	require.Zero(t, m.Run("sync", r.folder, "--once").Code)
 }
 
 // Commits count that are signed by somebody who may.

@@ -4,6 +4,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,8 @@ func History(s *session.Session) *cobra.Command {
 		Short: "List revisions: who changed what, when and why",
 		Long: `List revisions, the newest first: who changed the mesh, when and why. With arguments, those that changed such resources.
 
-All namespaces are meant unless -n is given, or a resource is named. --changes lists what each revision changed, --diff shows how.
+All namespaces are meant unless -n is given, or a resource is named. CHANGED names the first of what each revision changed, --changes
+lists it all, and --diff shows how.
 
 Machines that come, go, or are found healthy or not make revisions, too, of their WorkloadEntries. They are left out and counted unless --machines is
 given, or arguments, --kind or --author say what is meant.`,
@@ -189,19 +191,35 @@ func (p program) printHistory(found []Revision, h historyOptions) error {
 		return p.printChanges(found)
 	}
 	w := output.NewRows(p.Out)
-	titles := []string{"REVISION", "TIME", "AUTHOR", "RESOURCES", "MESSAGE"}
+	titles := []string{"REVISION", "TIME", "AUTHOR", "RESOURCES", "CHANGED", "MESSAGE"}
 	if p.Output.Format == output.Wide {
-		titles = []string{"REVISION", "TIME", "AUTHOR", "APPLICATION", "RESOURCES", "MESSAGE"}
+		titles = slices.Insert(titles, 3, "APPLICATION")
 	}
 	w.Row(titles...)
 	for _, r := range found {
-		row := []string{fmt.Sprint(r.Revision), words.LocalTime(r.Time), words.OrDash(r.Author), fmt.Sprint(r.Size), words.FirstLine(r.Message)}
+		row := []string{fmt.Sprint(r.Revision), words.LocalTime(r.Time), words.OrDash(r.Author), fmt.Sprint(r.Size), r.summary(), words.FirstLine(r.Message)}
 		if p.Output.Format == output.Wide {
-			row = []string{row[0], row[1], row[2], words.OrDash(r.Application), row[3], row[4]}
+			row = slices.Insert(row, 3, words.OrDash(r.Application))
 		}
 		w.Row(row...)
 	}
 	return w.Flush()
+}
+
+// mostNamed is how many of its changes a line names of a revision.
+const mostNamed = 2
+
+// summary names what a revision changed, in a line.
+func (r *Revision) summary() string {
+	var named []string
+	for _, c := range r.Changes[:min(len(r.Changes), mostNamed)] {
+		named = append(named, words.Title(c.Group, c.Kind, c.Space, c.Name)+" "+c.Action)
+	}
+	text := words.OrDash(strings.Join(named, ", "))
+	if more := len(r.Changes) - len(named) + int(r.Omitted); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // printChanges prints one paragraph per revision.

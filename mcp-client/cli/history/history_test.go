@@ -15,9 +15,11 @@ func TestHistory(t *testing.T) {
 	m := clitest.Eventful(t)
 	lines := strings.Split(clitest.WithoutClocks(m.OK("history")), "\n")
 	require.Len(t, lines, 6)
-	require.Regexp(t, `^REVISION   TIME +AUTHOR +RESOURCES   MESSAGE$`, lines[0])
-	require.Regexp(t, `^4 +<time> +\S+ +1 +prod is gone$`, lines[1])
-	require.Regexp(t, `^3 +<time> +\S+ +1 +ratings are new$`, lines[2])
+	require.Regexp(t, `^REVISION   TIME +AUTHOR +RESOURCES   CHANGED +MESSAGE$`, lines[0])
+	require.Regexp(t, `^4 +<time> +\S+ +1 +virtualservice prod/reviews deleted +prod is gone$`, lines[1])
+	require.Regexp(t, `^3 +<time> +\S+ +1 +virtualservice default/ratings created +ratings are new$`, lines[2])
+	require.Regexp(t, `^1 +<time> +\S+ +2 +virtualservice default/reviews created, virtualservice prod/reviews created +the first$`, lines[4])
+	require.Regexp(t, `(?m)^1 +.* 2 +virtualservice prod/reviews created +the first$`, m.OK("history", "-n", "prod"), "of what is asked for")
 	require.Contains(t, m.OK("history", "-o", "wide"), "mcp-client")
 	require.Equal(t, "4\n3\n2\n1\n", m.OK("history", "-o", "name"))
 	for want, args := range map[string][]string{
@@ -36,6 +38,8 @@ func TestHistory(t *testing.T) {
 	require.Equal(t, "4\n3\n2\n1\n", m.OK("history", "-o", "name", "--kind", "vs"))
 	require.Equal(t, "4\n1\n", m.OK("history", "-o", "name", "-n", "prod"))
 	require.Equal(t, clitest.Result{Err: "no revision found\n"}, m.Run("history", "wasmplugins"))
+	m.Execute("INSERT INTO mesh.workload_entries (namespace, name, address) SELECT 'many', 'w' || i, '10.0.0.1' FROM generate_series(1, 5) i")
+	require.Contains(t, m.OK("history", "--limit", "1"), "workloadentry many/w1 created, workloadentry many/w2 created and 3 more")
 }
 
 func TestHistoryShowsChanges(t *testing.T) {

@@ -23,7 +23,7 @@ const propagationTime = 5 * time.Minute
 // Authority returns the command authority.
 func Authority(s *session.Session) *cobra.Command {
 	p := program{s}
-	return arguments.Family(&cobra.Command{
+	return arguments.Listing(&cobra.Command{
 		Use:   "authority",
 		Short: "Show the authorities that sign certificates, and replace them",
 		Long: `Show the authorities that sign certificates, and replace them.

@@ -32,7 +32,7 @@ const memberForms = "NAMESPACE/SERVICE-ACCOUNT, an enrolment such as m-abcdefgh2
 // Identity returns the command identity.
 func Identity(s *session.Session) *cobra.Command {
 	p := program{s}
-	return arguments.Family(&cobra.Command{
+	return arguments.Listing(&cobra.Command{
 		Use:   "identity",
 		Short: "See who belongs to the mesh, and revoke who should not",
 		Long: `See who belongs to the mesh, and revoke who should not.

@@ -23,14 +23,14 @@ import (
 // Issuer returns the command issuer.
 func Issuer(s *session.Session) *cobra.Command {
 	p := program{s}
-	return arguments.Family(&cobra.Command{
+	return arguments.Listing(&cobra.Command{
 		Use:   "issuer",
 		Short: "Let machines join by the tokens of a cloud, or of another issuer",
 		Long: `Let machines join by JSON web tokens that somebody else gives them, in the place of join tokens: a cloud's identity of instances, say, or a
 build system's of jobs. A rule says whose tokens are taken, what they have to say, and as whom a machine joins that has one.
 
 They take the scope admin: who writes a rule decides who can be anybody in the namespace that it names.`,
-	}, p.createIssuerCommand(), p.listIssuersCommand(), p.deleteIssuerCommand())
+	}, p.listIssuersCommand(), p.createIssuerCommand(), p.deleteIssuerCommand())
 }
 
 // joinIssuer is the printed form of a rule.

@@ -23,7 +23,7 @@ import (
 // Machines returns the command machines.
 func Machines(s *session.Session) *cobra.Command {
 	p := program{s}
-	return arguments.Family(&cobra.Command{
+	return arguments.Listing(&cobra.Command{
 		Use:     "machines",
 		Aliases: []string{"machine"},
 		Short:   "See which machines have registered their services, and take out those that are gone",

@@ -37,7 +37,7 @@ func callTokens[Req, Resp any](ctx context.Context, p program, m connect.Method[
 // Token returns the command token.
 func Token(s *session.Session) *cobra.Command {
 	p := program{s}
-	return arguments.Family(&cobra.Command{
+	return arguments.Listing(&cobra.Command{
 		Use:   "token",
 		Short: "Make tokens, list them and take them back",
 		Long: `Make tokens, list them and take them back. There are two sorts.
@@ -55,7 +55,7 @@ the scopes of the token:
   admin                 everything, these commands among it
 
 Who makes bearer tokens needs the scope admin. The first comes from mcp-server token create, on the database itself.`,
-	}, p.createTokenCommand(), p.listTokensCommand(), p.revokeTokenCommand())
+	}, p.listTokensCommand(), p.createTokenCommand(), p.revokeTokenCommand())
 }
 
 func (p program) createTokenCommand() *cobra.Command {

@@ -19,14 +19,14 @@ import (
 // Trust returns the command trust.
 func Trust(s *session.Session) *cobra.Command {
 	p := program{s}
-	return arguments.Family(&cobra.Command{
+	return arguments.Listing(&cobra.Command{
 		Use:   "trust",
 		Short: "Trust other meshes",
 		Long: `Trust other meshes. Their members are known here by their own trust domain, and by that alone: the authorities of one mesh vouch for nobody
 of another, nor of this one. What they may do, policies say.
 
 To trust and to end it takes the scope admin.`,
-	}, p.addTrustCommand(), p.listTrustCommand(), p.removeTrustCommand())
+	}, p.listTrustCommand(), p.addTrustCommand(), p.removeTrustCommand())
 }
 
 func (p program) addTrustCommand() *cobra.Command {

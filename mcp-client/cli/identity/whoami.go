@@ -42,17 +42,31 @@ func Auth(s *session.Session) *cobra.Command {
 }
 
 func (p program) canICommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "can-i VERB KIND",
+	var list bool
+	var as string
+	cmd := &cobra.Command{
+		Use:   "can-i (VERB KIND | --list)",
 		Short: "Ask whether you may do something",
 		Long: `Ask whether you may do something to resources of a KIND in the namespace of -n, or with -A in all of them. A VERB is read or write, or one of
 kubectl's: get, list and watch are to read; create, apply, update, patch and delete are to write. Of secrets, it is about their scope.
 
-It prints yes, or no; then the exit code is 1.`,
+It prints yes, or no; then the exit code is 1. With --list it lists all that you may do, and with -n what of that is for this namespace.`,
 		Example: `  mcp-client auth can-i write vs -n shop
-  mcp-client auth can-i get destinationrules -A`,
-		Args: cobra.ExactArgs(2),
+  mcp-client auth can-i get destinationrules -A
+  mcp-client auth can-i --list`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if list {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(2)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case as != "":
+				return failure.Usage(cmd, errAs)
+			case list:
+				return p.listAllowed(cmd.Context())
+			}
 			verbs, known := verbsOf[strings.ToLower(args[0])]
 			if !known {
 				return failure.Usage(cmd, fmt.Errorf("%q is no verb: write read or write, or one of kubectl's", args[0]))
@@ -65,6 +79,10 @@ It prints yes, or no; then the exit code is 1.`,
 			return p.canI(cmd.Context(), verbs, kind)
 		},
 	}
+	cmd.Flags().BoolVar(&list, "list", false, "list all that you may do")
+	cmd.Flags().StringVar(&as, "as", "", "kubectl's, to ask in the name of another, which nobody can")
+	_ = cmd.Flags().MarkHidden("as") // which exists
+	return cmd
 }
 
 // verbsOf are the verbs of scopes by those that people use.

@@ -40,6 +40,15 @@ func TestWhoAmIAndWhatMayIDo(t *testing.T) {
 		require.Equal(t, c.says == "no", r.Code == 1, c.args)
 	}
 	require.Equal(t, 2, as("auth", "can-i", "fly", "vs").Code)
+	listed := as("auth", "can-i", "--list").Out
+	require.Regexp(t, `(?m)\AVERB +KINDS +NAMESPACES +WHICH IS\nwrite +\* +shop +get, list, watch, create.*\nread +VirtualService +bank +get, list, watch\n\z`, listed)
+	require.NotContains(t, as("auth", "can-i", "--list", "-n", "bank").Out, "shop")
+	require.Equal(t, "write:shop\nread:bank:VirtualService\n", as("auth", "can-i", "--list", "-o", "name").Out)
+	require.JSONEq(t, `[{"verb": "admin", "namespaces": [], "kinds": []}]`, m.OK("auth", "can-i", "--list", "-o", "json"))
+	require.Equal(t, 2, as("auth", "can-i", "--list", "vs").Code)
+	r := as("auth", "can-i", "get", "vs", "--as", "bob")
+	require.Equal(t, 2, r.Code)
+	require.Contains(t, r.Err, "nobody can ask in the name of another: ask with their token (--token-file FILE)")
 
 	// What somebody may not read looks as if there were nothing, unless one is told.
 	m.Apply(clitest.VirtualService("prod", "reviews", "v1"))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
@@ -86,6 +87,17 @@ func WarningsOf(answer Answer) Warnings {
 	return Warnings{Of(answer.GetWarnings()), answer.GetOmittedWarnings()}
 }
 
+// Violations are the same for a command that lets none pass.
+func (w Warnings) Violations() (all kinds.Errors) {
+	for _, one := range w.Problems {
+		all = append(all, kinds.Violation{Kind: one.Kind, Namespace: one.Space, Name: one.Name, Path: one.Path, Reason: one.Message, Hint: one.Hint})
+	}
+	if w.omitted > 0 {
+		all = append(all, kinds.Violation{Reason: fmt.Sprintf("and %d more problems", w.omitted)})
+	}
+	return all
+}
+
 // PrintWarnings prints what a change causes.
 func PrintWarnings(out io.Writer, w Warnings) {
 	for _, problem := range w.Problems {
@@ -108,7 +120,8 @@ func Command(s *session.Session) *cobra.Command {
 		Aliases: []string{"analyze"},
 		Short:   "List what is wrong between resources, such as routes that lead nowhere",
 		Long: `List what is wrong between resources as they stand: routes to hosts, ports and subsets that do not exist, hosts and ports
-with two owners, selectors that select nothing. It is called analyze, too.
+with two owners, selectors that select nothing. What proxies refuse is among them, as "refused": of the resource that it was made from, or of
+the Proxy if that is not known. It is called analyze, too.
 
 Of a PATH, which is a file, a folder with its folders, a URL, or - for standard input, it needs no server: it lists mistakes, what proxies do not act on,
 and names of resources, hosts and subsets that nothing in these files has. That is less than a server finds: give it all files of a mesh.
@@ -140,7 +153,7 @@ func (p program) problems(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.conclude(Of(resp.GetProblems()), p.Namespace.String())
+	return p.conclude(append(Of(resp.GetProblems()), p.refused(ctx)...), p.Namespace.String())
 }
 
 // conclude prints problems, and fails if one is an error.
@@ -173,12 +186,20 @@ func (p program) printProblems(found []Problem, where string) error {
 	}
 	w := output.NewRows(p.Out)
 	w.Row("SEVERITY", "CODE", "RESOURCE", "PATH", "MESSAGE")
+	hidden := false
 	for _, f := range found {
 		message := f.Message
-		if p.Output.Format == output.Wide && f.Hint != "" {
-			message += " (" + f.Hint + ")"
+		if f.Hint != "" {
+			if p.Output.Format == output.Wide {
+				message += " (" + f.Hint + ")"
+			}
+			hidden = p.Output.Format != output.Wide
 		}
 		w.Row(f.Severity, f.Code, f.resource(), f.Path, message)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || !hidden {
+		return err
+	}
+	fmt.Fprintln(p.Err, "what to do about them: -o wide")
+	return nil
 }

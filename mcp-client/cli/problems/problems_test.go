@@ -2,11 +2,13 @@ package problems_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+	"github.com/pgmesh/pgmesh/store/rollout"
 )
 
 const (
@@ -59,4 +61,52 @@ func TestProblems(t *testing.T) {
 		require.Len(t, list, 1)
 		require.Equal(t, "unknown-host", list[0]["code"])
 	}
+}
+
+// What Envoys refuse does not work as it is written, so it is a problem of the resource it was made from.
+func TestProblemsTellWhatProxiesRefuse(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	send := m.ReportRefusal()
+	refused := func(args ...string) (found []map[string]string) {
+		t.Helper()
+		r := m.Run(append([]string{"problems", "-o", "json"}, args...)...)
+		require.Equal(t, 1, r.Code, r.Err)
+		var all []map[string]string
+		require.NoError(t, yaml.Unmarshal([]byte(r.Out), &all))
+		for _, one := range all {
+			if one["code"] == "refused" {
+				delete(one, "group")
+				found = append(found, one)
+			}
+		}
+		return found
+	}
+	web := map[string]string{
+		"severity": "error", "code": "refused", "kind": "VirtualService", "namespace": "shop", "name": "web", "path": "spec.http[0]",
+		"message": "shop/pay.shop refuses the RouteConfiguration 80: no such thing",
+		"hint":    "correct it, or take back revision 2, which changed it last: mcp-client revert 2; mcp-client proxy-status -n shop has all that is refused",
+	}
+	require.Equal(t, []map[string]string{web}, refused("-A"))
+	require.Equal(t, []map[string]string{web}, refused("-n", "shop"))
+	require.Zero(t, m.Run("problems", "-n", "bank").Code)
+	require.Contains(t, m.Run("analyze", "-n", "shop").Err, "what to do about them: -o wide")
+	require.Contains(t, m.Run("analyze", "-n", "shop", "-o", "wide").Out, "(correct it, or take back revision 2")
+
+	gate := clitest.ProxyOf(3, "bank", "gate", "router")
+	gate.State, gate.Refused = rollout.Refused, 2
+	of := func(name string, sources ...rollout.Source) rollout.Refusal {
+		return rollout.Refusal{TypeURL: "type.googleapis.com/envoy.config.listener.v3.Listener", Resource: name, Reason: "in use", Since: time.Now(), Sources: sources}
+	}
+	gate.Refusals = []rollout.Refusal{of("0.0.0.0_80"), of("0.0.0.0_81", rollout.Source{
+		Resource: rollout.Resource{Group: "networking.istio.io", Kind: "VirtualService", Namespace: "shop", Name: "web"}, Path: "spec.http[0]",
+	})}
+	send(rollout.Message{Revision: 2, Proxies: []rollout.Proxy{gate}})
+	all := refused("-A")
+	require.Len(t, all, 2)
+	require.Equal(t, "Proxy bank/gate.bank: refuses the Listener 0.0.0.0_80: in use",
+		all[0]["kind"]+" "+all[0]["namespace"]+"/"+all[0]["name"]+": "+all[0]["message"])
+	require.Contains(t, all[0]["hint"], "look for what this Envoy lacks")
+	require.Contains(t, all[1]["message"], ", and so 1 other proxy does")
+	require.Equal(t, all[:1], refused("-n", "bank"))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/refusals"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -78,7 +79,7 @@ func (p program) meshStatus(ctx context.Context, state string) error {
 // refusing says what is refused, and ends the command so.
 func (p program) refusing(ctx context.Context) error {
 	if p.Output.IsTable() {
-		if err := Refusals(ctx, p.Session); err != nil {
+		if err := refusals.Print(ctx, p.Session); err != nil {
 			return errors.Join(errRefusing, err)
 		}
 	}

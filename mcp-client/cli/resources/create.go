@@ -7,18 +7,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/secrets"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
 // Create returns the command create.
 func Create(s *session.Session) *cobra.Command {
-	return program{s}.fileCommand("create", "Create resources, and refuse what exists", `Create resources, all of them as one revision, or none: if one of them exists, nothing is changed.`,
+	cmd := program{s}.fileCommand("create", "Create resources, and refuse what exists", `Create resources, all of them as one revision, or none: if one of them exists, nothing is changed.`,
 		"  mcp-client create -f new.yaml", program.create)
+	cmd.AddCommand(secrets.Create(s))
+	return cmd
 }
 
 // Replace returns the command replace.
@@ -56,6 +60,11 @@ func (p program) fileCommand(verb, short, long, example string, run func(program
 
 // documents reads the files of -f and those that are named without it.
 func (p program) documents(cmd *cobra.Command, read func(io.Reader, string) ([]*kinds.Document, error), from *files.Sources, args []string) ([]*kinds.Document, error) {
+	if len(args) > 0 {
+		if err := arguments.NoFile(cmd, args[0]); err != nil {
+			return nil, failure.Usage(cmd, err)
+		}
+	}
 	from.Paths = append(from.Paths, args...)
 	if err := from.Check(cmd.Name()); err != nil {
 		return nil, failure.Usage(cmd, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
 )
 
@@ -116,4 +117,34 @@ func TestNamespaces(t *testing.T) {
 	require.Equal(t, "NAMESPACE   RESOURCES\ndefault     4\nprod        1\n", m.OK("namespaces"))
 	require.Equal(t, "default\nprod\n", m.OK("namespaces", "-o", "name"))
 	require.Equal(t, "4", m.OK("namespaces", "-o", "jsonpath={[0].resources}"))
+}
+
+// kubectl's words for what has no file are taken, or answered.
+func TestCreateTakesWordsOfKubectl(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	pair := certtest.NewAuthority(t).Issue(nil)
+	dir := clitest.Folder(t, map[string]string{"tls.crt": string(pair.Cert), "tls.key": string(pair.Key), "namespace": clitest.VirtualService("default", "of-a-file", "v1")})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	made := m.Run("create", "secret", "tls", "shop", "-n", "gateways", "--cert", at("tls.crt"), "--key", at("tls.key"), "--service-account", "edge")
+	require.Zero(t, made.Code, made.Err)
+	require.Contains(t, made.Out, "gateways/shop created")
+	require.Contains(t, m.OK("secret", "list", "-n", "gateways"), "shop")
+
+	for words, says := range map[string]string{
+		"namespace shop":              "A namespace is there as soon as something is in it",
+		"ns shop":                     "A namespace is there as soon as something is in it",
+		"token ann":                   "here it is mcp-client token create",
+		"token ann --duration 1h":     "here it is mcp-client token create",
+		"secret generic shop":         "here it is mcp-client create secret ca",
+		"sa shop":                     "A service account is a name",
+		"nothing.yaml":                "no such file",
+		"nothing.yaml --no-such-flag": "unknown flag: --no-such-flag",
+	} {
+		r := m.Run(append([]string{"create"}, strings.Fields(words)...)...)
+		require.NotZero(t, r.Code, words)
+		require.Contains(t, r.Err, says, words)
+		require.LessOrEqual(t, strings.Count(r.Err, "\n"), 1, "one line: %s", r.Err)
+	}
+	require.Contains(t, m.OK("create", at("namespace")), "virtualservice default/of-a-file created")
 }

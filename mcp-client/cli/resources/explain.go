@@ -57,7 +57,7 @@ func kindAndPath(text string) (*kinds.Kind, []string, error) {
 		}
 		return kind, path, nil
 	}
-	_, err := arguments.Kind(names[0])
+	_, err := kinds.ByName(names[0])
 	return nil, nil, err
 }
 

@@ -38,7 +38,7 @@ something comes from a registry, and with -o wide.
 
 A pgmesh server also tells what became of each: STATUS is Programmed once all connected proxies run it that it concerns, and otherwise a
 word that says why not; PROXIES is how many run it, of how many. -o yaml and -o json have the conditions in the field status, which apply
-leaves out, and metadata.resourceVersion, the revision that changed the resource last: apply refuses what was changed since.`,
+leaves out, and metadata.resourceVersion, the revision that changed the resource last: apply refuses what was changed since, unless it is as the file has it.`,
 		Example: `  mcp-client get vs
   mcp-client get virtualservice reviews -o yaml
   mcp-client get vs,dr -A -l app=reviews
@@ -76,7 +76,7 @@ leaves out, and metadata.resourceVersion, the revision that changed the resource
 	cmd.Flags().StringVar(&fields, "field-selector", "", `only resources with these values of fields: "metadata.namespace!=prod,spec.gateways[0]=edge"`)
 	cmd.Flags().StringVar(&g.origin, "origin", "", originHelp)
 	cmd.Flags().StringVar(&sorting, "sort-by", "", "sort by the value at this path, such as .metadata.creationTimestamp")
-	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on, and print what changes, until interrupted; see mcp-client watch, too")
+	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on, and print what changes and how far it has come, until interrupted; see mcp-client watch, too")
 	cmd.Flags().BoolVar(&p.NoHeaders, "no-headers", false, "print no titles of columns")
 	cmd.Flags().BoolVar(&p.Labels, "show-labels", false, "print labels in a column of their own")
 	return cmd

@@ -2,6 +2,8 @@ package resources
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
@@ -10,20 +12,57 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 )
 
-// getAndWatch prints resources, and then those that change, as kubectl does: each as it is by then.
+// getWatch prints resources, and then those that change, as kubectl does: each as it is by then. What is on
+// its way to proxies it prints again as it comes further.
+type getWatch struct {
+	*watcher
+	getting
+
+	mu       sync.Mutex // one prints at a time
+	first    bool
+	statuses *followed
+}
+
 func (p program) getAndWatch(ctx context.Context, g getting) error {
-	w := &watcher{program: p, query: g.query, known: map[kinds.Key]*kinds.Resource{}}
-	first := true
+	ctx, cancel := context.WithCancel(ctx)
+	w := &getWatch{
+		watcher: &watcher{program: p, query: g.query, known: map[kinds.Key]*kinds.Resource{}}, getting: g,
+		first: true, statuses: &followed{program: p, unsettled: map[kinds.Key]*unsettled{}},
+	}
+	var following sync.WaitGroup
+	following.Go(func() { w.followStatuses(ctx) })
+	defer following.Wait()
+	defer cancel()
 	return p.Server.Follow(ctx, arguments.KindsOf(g.query), w.events(), func(b kinds.Batch) error {
-		if first {
-			first = false
-			return p.printFirst(w, g, b)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.first {
+			w.first = false
+			return w.printFirst(ctx, b)
 		}
-		return p.printChanged(w, g, b)
+		return w.printChanged(ctx, b)
 	})
 }
 
-func (p program) printFirst(w *watcher, g getting, b kinds.Batch) error {
+// followStatuses prints again what has come further, until the context ends.
+func (w *getWatch) followStatuses(ctx context.Context) {
+	ticks := time.NewTicker(askAgain)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			w.mu.Lock()
+			if further, statuses := w.statuses.further(ctx); len(further) > 0 {
+				_ = w.printRows(further, statuses) // what cannot be written, the next batch fails of
+			}
+			w.mu.Unlock()
+		}
+	}
+}
+
+func (w *getWatch) printFirst(ctx context.Context, b kinds.Batch) error {
 	read := &connect.State{}
 	for _, c := range b.Changes {
 		if c.Resource != nil {
@@ -32,32 +71,35 @@ func (p program) printFirst(w *watcher, g getting, b kinds.Batch) error {
 	}
 	read.Sort()
 	w.changes(b.Changes) // which are known from now on
-	chosen, err := g.of(read.Resources)
+	chosen, err := w.of(read.Resources)
 	if err != nil {
 		return err
 	}
-	return p.PrintFound(g.query, g.labels, chosen, nil)
+	p := w.program
+	return p.PrintFound(w.getting.query, w.labels, chosen, func(found []*kinds.Resource) output.Statuses { return w.statuses.begin(ctx, found, b.Revision) })
 }
 
 // printChanged prints what a batch changed: what is chosen, and what is gone of it.
-func (p program) printChanged(w *watcher, g getting, b kinds.Batch) error {
+func (w *getWatch) printChanged(ctx context.Context, b kinds.Batch) error {
+	p := w.program
 	var changed []*kinds.Resource
 	for _, c := range w.changes(b.Changes) {
 		of := c.after
 		if of == nil {
 			of = c.before
 		}
-		selected, err := g.selects(of)
+		selected, err := w.selects(of)
 		if err != nil {
 			return err
 		}
-		if !selected || !g.labels.Matches(of.Labels) {
+		if !selected || !w.labels.Matches(of.Labels) {
 			continue
 		}
 		if c.after != nil {
 			changed = append(changed, c.after)
 			continue
 		}
+		w.statuses.forget(c.key)
 		if p.Output.IsTable() || p.Output.Format == output.Name {
 			if err := p.Print(words.Reference(c.key) + " deleted\n"); err != nil {
 				return err
@@ -67,7 +109,12 @@ func (p program) printChanged(w *watcher, g getting, b kinds.Batch) error {
 	if len(changed) == 0 {
 		return nil
 	}
-	printer := *p.Printer
+	return w.printRows(changed, w.statuses.of(ctx, changed, b.Revision))
+}
+
+// printRows prints resources as they are now.
+func (w *getWatch) printRows(changed []*kinds.Resource, statuses output.Statuses) error {
+	printer := *w.program.Printer
 	printer.NoHeaders = true
-	return printer.PrintResources(changed, true, nil)
+	return printer.PrintResources(changed, true, statuses)
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/jsonschema"
-	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 )
@@ -37,7 +37,7 @@ mcp-client validate says all.`,
 			if folder != "" {
 				return p.writeSchemas(folder)
 			}
-			kind, err := arguments.Kind(args[0])
+			kind, err := kinds.ByName(args[0])
 			if err != nil {
 				return failure.Usage(cmd, err)
 			}

@@ -2,7 +2,6 @@ package resources
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -31,7 +30,7 @@ func (p program) statuses(ctx context.Context, of []*kinds.Resource) output.Stat
 func (p program) statusesOf(ctx context.Context, of []*kinds.Resource) (all output.Statuses, reported bool) {
 	resp, err := session.Call(ctx, p.Session, adminv1.NewProxyServiceClient, adminv1.ProxyServiceClient.ListStatus, aboutAll(of))
 	if err != nil {
-		if !isSilent(err) {
+		if !failure.IsNotTold(err) {
 			fmt.Fprintln(p.Err, "warning: which proxies run this is not known:", err)
 		}
 		return nil, false
@@ -54,14 +53,6 @@ func (p program) statusesOf(ctx context.Context, of []*kinds.Resource) (all outp
 
 // notReported is the reason of Programmed where no discovery reports.
 const notReported = "NotReported"
-
-// isSilent reports whether a status is unknown because the server is not one that has any, or not
-// for this caller.
-func isSilent(err error) bool {
-	_, others := errors.AsType[*failure.NotOffered](err)
-	_, denied := errors.AsType[*failure.Denied](err)
-	return others || denied || failure.IsRelay(err)
-}
 
 // aboutAll asks about resources by all their kinds, namespaces and, if they are few, names.
 func aboutAll(of []*kinds.Resource) *adminv1.ListStatusRequest {

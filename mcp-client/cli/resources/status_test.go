@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+	"github.com/pgmesh/pgmesh/store/rollout"
 )
 
 func TestGetShowsWhatBecameOfResources(t *testing.T) {
@@ -44,6 +45,30 @@ shop +web +mesh +\S+ +UnknownHost +1/3 +\d+s
 	require.Contains(t, yaml, "1 of 3 proxies refuse it: shop/pay.shop refuses 80: no such thing")
 	require.Contains(t, m.Pipe(yaml, "apply", "-f", "-", "-n", "shop").Out, "nothing", "what get prints can be applied again")
 	require.Equal(t, 2, strings.Count(m.OK("get", "vs", "-n", "shop", "-o", "name"), "\n"))
+}
+
+// What changes is printed with its status, and again as it comes further.
+func TestGetWatchesWhatBecomesOfResources(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	send := m.ReportRefusal()
+	w := m.Follow("get", "vs", "-n", "shop", "-w")
+	lines := w.Lines(w.Out, 3)
+	require.Regexp(t, `^NAMESPACE +NAME +GATEWAYS +HOSTS +STATUS +PROXIES +AGE$`, lines[0])
+	require.Regexp(t, `^shop +web +mesh +\S+ +UnknownHost +1/3 +\d+s$`, lines[2])
+
+	send(rollout.Message{Revision: 2, Proxies: []rollout.Proxy{clitest.ProxyOf(2, "shop", "pay", "sidecar")}})
+	require.Regexp(t, `^shop +web +mesh +\S+ +UnknownHost +2/3 +\d+s$`, w.Lines(w.Out, 1)[0])
+	m.Apply(clitest.VirtualService("shop", "new", "new.shop"))
+	require.Regexp(t, `^shop +new +mesh +\S+ +\S+ +0/0 +\d+s$`, w.Lines(w.Out, 1)[0])
+	m.OK("delete", "vs/new", "-n", "shop")
+	require.Equal(t, "virtualservice.networking.istio.io/shop/new deleted", w.Lines(w.Out, 1)[0])
+	require.Equal(t, 130, w.Interrupt())
+
+	m = clitest.Start(t)
+	m.Apply(clitest.VirtualService("shop", "early", "early.shop"))
+	w = m.Follow("get", "vs", "-n", "shop", "-w")
+	require.NotContains(t, w.Lines(w.Out, 1)[0], "STATUS", "no discovery reports anything")
 }
 
 func TestDescribeShowsWhoRunsAResource(t *testing.T) {

@@ -48,6 +48,29 @@ func TestWhatWasReadIsNotAppliedOverWhatOthersWroteSince(t *testing.T) {
 	require.Contains(t, r.Err, "virtualservice default/reviews was deleted in revision 6")
 }
 
+// A file that is applied a second time changes nothing, although the first time has made a new version.
+func TestWhatIsThereAlreadyIsUnchangedWhateverItsVersion(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	mine := strings.ReplaceAll(m.OK("get", "vs/reviews", "-o", "yaml"), "host: reviews", "host: mine")
+	require.Contains(t, m.Pipe(mine, "apply", "-f", "-").Out, "virtualservice default/reviews configured")
+	for _, command := range [][]string{{"apply", "-f", "-"}, {"apply", "-f", "-", "--dry-run"}, {"replace", "-f", "-"}} {
+		r := m.Pipe(mine, command...)
+		require.Zero(t, r.Code, r.Err)
+		require.Contains(t, r.Out, "virtualservice default/reviews unchanged")
+	}
+
+	// With something that has to be changed beside it, that alone is; with a label of another's, nothing is.
+	r := m.Pipe(mine+clitest.Separator+clitest.VirtualService("default", "another", "v1"), "apply", "-f", "-")
+	require.Zero(t, r.Code, r.Err)
+	require.Contains(t, r.Out, "virtualservice default/reviews unchanged\nvirtualservice default/another created\n")
+	m.OK("label", "vs/reviews", "of=others")
+	r = m.Pipe(mine+clitest.Separator+clitest.VirtualService("default", "third", "v1"), "apply", "-f", "-")
+	require.Equal(t, 3, r.Code, r.Out)
+	require.Contains(t, r.Err, "virtualservice default/reviews was changed in revision 4 by ")
+	require.NotZero(t, m.Run("get", "vs/third").Code)
+}
+
 func TestAVersionThatIsNotOursDoesNotCount(t *testing.T) {
 	t.Parallel()
 	m := clitest.Bookinfo(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
-	"github.com/pgmesh/pgmesh/mcp-client/cli/proxies"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/refusals"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
@@ -120,7 +120,7 @@ func (p program) status(ctx context.Context, revision int64) error {
 		return err
 	}
 	if r.Refused > 0 && p.Output.IsTable() {
-		if err := proxies.Refusals(ctx, p.Session); err != nil {
+		if err := refusals.Print(ctx, p.Session); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
@@ -38,10 +39,24 @@ func Command(s *session.Session) *cobra.Command {
 Secrets are also applied from files, as Kubernetes writes them (mcp-client apply -f), and deleted like resources
 (mcp-client delete secret NAME). Their callers need the scope secrets, and to change them also the scope write.`,
 	}
-	create := &cobra.Command{Use: "create", Short: "Make a secret, or replace it"}
-	create.AddCommand(p.createTLSCommand(), p.createCACommand())
-	cmd.AddCommand(p.listSecretsCommand(), create)
-	return cmd
+	return arguments.Listing(cmd, p.listSecretsCommand(), arguments.Family(&cobra.Command{Use: "create", Short: "Make a secret, or replace it"}, p.createCommands()...))
+}
+
+// Create returns the command create secret, which is secret create in kubectl's order.
+func Create(s *session.Session) *cobra.Command {
+	members := program{s}.createCommands()
+	for _, member := range members {
+		member.Example = strings.ReplaceAll(member.Example, "secret create", "create secret")
+	}
+	return arguments.Family(&cobra.Command{
+		Use:   "secret",
+		Short: "Make a secret, or replace it",
+		Long:  `Make a secret, or replace it: "secret create" in kubectl's order.`,
+	}, members...)
+}
+
+func (p program) createCommands() []*cobra.Command {
+	return []*cobra.Command{p.createTLSCommand(), p.createCACommand()}
 }
 
 func (p program) listSecretsCommand() *cobra.Command {

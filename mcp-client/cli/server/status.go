@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/refusals"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
@@ -32,7 +33,7 @@ func Status(s *session.Session) *cobra.Command {
 		Use:   "status",
 		Short: "Tell how the server fares, what it has, and who follows it",
 		Long: `Tell how the server fares, what it has, and who follows it: its revision and that of the mesh, its connection to the database, how many
-resources of each kind there are, which revision each client has acknowledged, and what came of dialling the sinks of mesh.sinks and of its flags. -o wide lists
+resources of each kind there are, which revision each client has acknowledged, what proxies refuse, and what came of dialling the sinks of mesh.sinks and of its flags. -o wide lists
 what each client asks for.
 
 Of a relay it is what that knows itself, and while the database is away what is known without it. Of a server that is not pgmesh's it is what a reader can tell: which protocol it speaks, what it calls itself, and what it has.
@@ -59,7 +60,7 @@ func (p program) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.printStatus(resp); err != nil {
+	if err := p.printStatus(resp, refusals.Known(ctx, p.Session, nil)); err != nil {
 		return err
 	}
 	switch {
@@ -71,7 +72,7 @@ func (p program) status(ctx context.Context) error {
 	return nil
 }
 
-func (p program) printStatus(s *adminv1.StatusResponse) error {
+func (p program) printStatus(s *adminv1.StatusResponse, refused []*adminv1.RefusedResource) error {
 	if p.Output.IsTree() {
 		return p.PrintMessage(s)
 	}
@@ -86,6 +87,9 @@ func (p program) printStatus(s *adminv1.StatusResponse) error {
 	w.Row("clients", fmt.Sprint(len(s.GetClients())))
 	if len(s.GetSinks()) > 0 {
 		w.Row("sinks", p.sinksText(s.GetSinks()))
+	}
+	if text := refusals.Summary(refused); text != "" {
+		w.Row("refused", p.Paint(terminal.Red, text)+" (see mcp-client problems -A)")
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	"github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
+	"github.com/pgmesh/pgmesh/store/rollout"
 )
 
 func TestStatus(t *testing.T) {
@@ -39,6 +40,15 @@ func TestStatus(t *testing.T) {
 	r := m.Pipe(clitest.VirtualService("default", "a", "b"), "apply", "-f", "-", "--confirm-within", "5m")
 	require.Zero(t, r.Code, r.Err)
 	require.Contains(t, m.OK("status"), "1 change to be confirmed")
+}
+
+func TestStatusTellsWhatProxiesRefuse(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	send := m.ReportRefusal()
+	require.Regexp(t, `(?m)^refused +1 resource of Envoy's by 1 proxy: shop/pay.shop refuses the RouteConfiguration 80: no such thing \(see mcp-client problems -A\)$`, m.OK("status"))
+	send(rollout.Message{Revision: 2, Proxies: []rollout.Proxy{clitest.ProxyOf(2, "shop", "pay", "sidecar")}})
+	require.NotContains(t, m.OK("status"), "refused")
 }
 
 func TestStatusOfForeignServer(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // Hosts returns the command hosts.
 func Hosts(s *session.Session) *cobra.Command {
 	p := program{s}
-	return arguments.Family(&cobra.Command{
+	return arguments.Listing(&cobra.Command{
 		Use:   "hosts",
 		Short: "Say which namespaces own which hosts and addresses",
 		Long: `Say which namespaces own which hosts and addresses. A namespace claims a host for others by a ServiceEntry, VirtualService, DestinationRule or

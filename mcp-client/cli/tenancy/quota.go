@@ -24,7 +24,7 @@ type program struct{ *session.Session }
 // Quota returns the command quota.
 func Quota(s *session.Session) *cobra.Command {
 	p := program{s}
-	return arguments.Family(&cobra.Command{
+	return arguments.Listing(&cobra.Command{
 		Use:   "quota",
 		Short: "Show what namespaces have and may have, and set it",
 		Long: `Show what namespaces have and may have, and set it: how many resources, how large they may be together and each, and how much its

@@ -1,31 +1,22 @@
-package arguments
+package kinds
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/pgmesh/pgmesh/internal/kit/nearest"
-	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Kind finds a kind by a name. The error says what a kind of another program is here, or which kind was probably meant.
-func Kind(word string) (*kinds.Kind, error) {
-	k, err := kinds.ByName(word)
-	if err == nil {
-		return k, nil
-	}
+// hintFor says what was meant by the name of a kind that there is not: what a kind of another program is here, or which kind is near, or
+// where they are listed. It never lists all, so that an error stays a line.
+func hintFor(word string) string {
 	if here := counterpartOf(word); here != "" {
-		return nil, fmt.Errorf("unknown kind %q (%s)", word, here)
+		return here
 	}
-	var known []string
-	for _, k := range kinds.All() {
-		known = append(known, k.Name)
+	if near := nearest.Word(word, kindNames()); near != "" {
+		return `did you mean "` + near + `"?`
 	}
-	if near := nearest.Word(word, known); near != "" {
-		return nil, fmt.Errorf("unknown kind %q (did you mean %q?)", word, near)
-	}
-	return nil, fmt.Errorf("unknown kind %q (mcp-client kinds lists them)", word)
+	return "mcp-client kinds lists them"
 }
 
 // counterpartOf says what a kind of another program is here, "" if it is not known. The word may be a plural and have a
@@ -57,8 +48,8 @@ func Counterparts() map[string]string {
 
 // counterparts says of kinds of Kubernetes and Kuma, in lower case, what they are here.
 var counterparts = []struct{ kinds, here string }{
-	{"service svc", "here it is a ServiceEntry; mcp-client services lists services with their endpoints"},
-	{"endpoint ep endpointslice", "here it is a WorkloadEntry; mcp-client services lists services with their endpoints"},
+	{"service svc", "here it is a ServiceEntry, which mcp-client convert makes; mcp-client services lists services with their endpoints"},
+	{"endpoint ep endpointslice", "here it is a WorkloadEntry, which mcp-client convert makes; mcp-client services lists services with their endpoints"},
 	{"pod po", "here it is a WorkloadEntry; mcp-client proxy-status lists proxies"},
 	{"deployment deploy replicaset rs statefulset sts daemonset ds", "here it is a WorkloadGroup, whose machines join by themselves"},
 	{"ingress ing", "here it is an HTTPRoute with a Gateway; mcp-client convert writes both"},

@@ -1,4 +1,4 @@
-package arguments_test
+package kinds_test
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/kinds"
-	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 )
 
 func TestAnUnknownKindIsAnsweredInOneLine(t *testing.T) {
@@ -16,8 +15,8 @@ func TestAnUnknownKindIsAnsweredInOneLine(t *testing.T) {
 		"MeshTrafficPermission":    "here it is an AuthorizationPolicy",
 		"meshretries.kuma.io":      "here it is a part of a VirtualService",
 		"meshes":                   "a mesh is a database; mcp-client namespaces lists what is apart within one",
-		"svc":                      "here it is a ServiceEntry; mcp-client services lists services with their endpoints",
-		"endpoints":                "here it is a WorkloadEntry; mcp-client services lists services with their endpoints",
+		"svc":                      "here it is a ServiceEntry, which mcp-client convert makes; mcp-client services lists services with their endpoints",
+		"endpoints":                "here it is a WorkloadEntry, which mcp-client convert makes; mcp-client services lists services with their endpoints",
 		"ingresses":                "here it is an HTTPRoute with a Gateway; mcp-client convert writes both",
 		"deployments.apps":         "here it is a WorkloadGroup, whose machines join by themselves",
 		"networkpolicies":          "here it is an AuthorizationPolicy",
@@ -29,7 +28,7 @@ func TestAnUnknownKindIsAnsweredInOneLine(t *testing.T) {
 		"s":                        "mcp-client kinds lists them",
 		"virtualservices.other.io": "mcp-client kinds lists them",
 	} {
-		_, err := arguments.Kind(word)
+		_, err := kinds.ByName(word)
 		require.EqualError(t, err, `unknown kind "`+word+`" (`+says+")")
 	}
 }
@@ -37,10 +36,8 @@ func TestAnUnknownKindIsAnsweredInOneLine(t *testing.T) {
 // A kind that is one of ours by now needs no counterpart, which nobody would see.
 func TestCounterpartsAreOfKindsThatThereAreNot(t *testing.T) {
 	t.Parallel()
-	for kind, here := range arguments.Counterparts() {
+	for kind, here := range kinds.Counterparts() {
 		_, err := kinds.ByName(kind)
-		require.Error(t, err, kind)
-		_, err = arguments.Kind(kind)
 		require.EqualError(t, err, `unknown kind "`+kind+`" (`+here+")")
 	}
 }
