@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/convert/fields"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/virtual"
 )
 
 // target is where a part of the requests goes in the end. Consul finds it in steps: the router of a service names
@@ -88,7 +89,7 @@ func (c *Conversion) to(s *service, subset string, at *report.Place) *networking
 			at = &why.at
 		}
 		c.Lose(*at, why.what+": "+whose, why.why)
-		return refusing(nil)
+		return virtual.Refusing(nil)
 	}
 	weights := weightsOf(targets)
 	for i, t := range targets {
@@ -126,11 +127,6 @@ func refusedOf(s *service, subset string, ofRoute bool) string {
 		which += ", also those of the other splits,"
 	}
 	return which + " are answered with 503"
-}
-
-// refusing is a route that lets nothing through.
-func refusing(match []*networking.HTTPMatchRequest) *networking.HTTPRoute {
-	return &networking.HTTPRoute{Match: match, DirectResponse: &networking.HTTPDirectResponse{Status: 503}}
 }
 
 // weightsOf are the shares as whole numbers, finer than percents where these are not enough.
@@ -188,8 +184,8 @@ func (c *Conversion) split(s *service, share float64, on []*service) ([]target, 
 			return nil, why
 		}
 		for i := range targets {
-			targets[i].request = both(operations(o.Object("RequestHeaders")), targets[i].request)
-			targets[i].response = both(targets[i].response, operations(o.Object("ResponseHeaders")))
+			targets[i].request = virtual.Both(operations(o.Object("RequestHeaders")), targets[i].request)
+			targets[i].response = virtual.Both(targets[i].response, operations(o.Object("ResponseHeaders")))
 		}
 		out = append(out, targets...)
 	}

@@ -1,7 +1,6 @@
 package consul
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/mcp-client/convert/fields"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/virtual"
 )
 
 // route is one of a service-router.
@@ -30,7 +30,7 @@ func (c *Conversion) route(s *service, o *fields.Object) *networking.HTTPRoute {
 	}
 	if why != nil {
 		c.Lose(why.at, why.what+": "+refused, why.why)
-		return refusing(match)
+		return virtual.Refusing(match)
 	}
 	out := c.to(next, d.Text("ServiceSubset"), &at)
 	out.Match = match
@@ -81,29 +81,21 @@ func (c *Conversion) match(o *fields.Object) ([]*networking.HTTPMatchRequest, bo
 	exact, prefix, expression := o.Text("PathExact"), o.Text("PathPrefix"), o.Text("PathRegex")
 	switch {
 	case exact != "":
-		m.Uri = exactly(exact)
+		m.Uri = virtual.Exactly(exact)
 	case prefix != "":
-		m.Uri = &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: prefix}}
+		m.Uri = virtual.Prefix(prefix)
 	case expression != "":
-		m.Uri = like(expression)
+		m.Uri = virtual.Like(expression)
 	default:
-		m.Uri, m.IgnoreUriCase = &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: "/"}}, false
+		m.Uri, m.IgnoreUriCase = virtual.Prefix("/"), false
 	}
 	if methods := o.Texts("Methods"); len(methods) == 1 {
-		m.Method = exactly(methods[0])
+		m.Method = virtual.Exactly(methods[0])
 	} else if len(methods) > 1 {
-		m.Method = like(strings.Join(methods, "|"))
+		m.Method = virtual.Like(strings.Join(methods, "|"))
 	}
 	said := headers(m, o.Objects("Header")) && parameters(m, o.Objects("QueryParam"))
 	return []*networking.HTTPMatchRequest{m}, said && len(o.Unread()) == 0
-}
-
-func exactly(text string) *networking.StringMatch {
-	return &networking.StringMatch{MatchType: &networking.StringMatch_Exact{Exact: text}}
-}
-
-func like(expression string) *networking.StringMatch {
-	return &networking.StringMatch{MatchType: &networking.StringMatch_Regex{Regex: expression}}
 }
 
 // headers reads conditions on headers. A header has one, and one that it must not meet.
@@ -135,21 +127,21 @@ func valueOf(o *fields.Object) *networking.StringMatch {
 	exact, prefix, suffix, part, expression := o.Text("Exact"), o.Text("Prefix"), o.Text("Suffix"), o.Text("Contains"), o.Text("Regex")
 	switch {
 	case o.Yes("Present"):
-		return &networking.StringMatch{}
+		return virtual.Present()
 	case exact != "" && anyCase == "":
-		return exactly(exact)
+		return virtual.Exactly(exact)
 	case exact != "":
-		return like(anyCase + regexp.QuoteMeta(exact))
+		return virtual.Like(anyCase + regexp.QuoteMeta(exact))
 	case prefix != "" && anyCase == "":
-		return &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: prefix}}
+		return virtual.Prefix(prefix)
 	case prefix != "":
-		return like(anyCase + regexp.QuoteMeta(prefix) + ".*")
+		return virtual.Like(anyCase + regexp.QuoteMeta(prefix) + ".*")
 	case suffix != "":
-		return like(anyCase + ".*" + regexp.QuoteMeta(suffix))
+		return virtual.Like(anyCase + ".*" + regexp.QuoteMeta(suffix))
 	case part != "":
-		return like(anyCase + ".*" + regexp.QuoteMeta(part) + ".*")
+		return virtual.Like(anyCase + ".*" + regexp.QuoteMeta(part) + ".*")
 	case expression != "":
-		return like(expression)
+		return virtual.Like(expression)
 	}
 	return nil
 }
@@ -160,11 +152,11 @@ func parameters(m *networking.HTTPMatchRequest, all []*fields.Object) bool {
 		exact, expression := o.Text("Exact"), o.Text("Regex")
 		switch {
 		case o.Yes("Present"):
-			value = like(".*")
+			value = virtual.Like(".*")
 		case exact != "":
-			value = exactly(exact)
+			value = virtual.Exactly(exact)
 		case expression != "":
-			value = like(expression)
+			value = virtual.Like(expression)
 		}
 		if m.GetQueryParams()[name] != nil || value == nil {
 			return false
@@ -177,34 +169,7 @@ func parameters(m *networking.HTTPMatchRequest, all []*fields.Object) bool {
 	return true
 }
 
-// operations are changes of headers.
+// operations are changes of headers; nil if there are none.
 func operations(o *fields.Object) *networking.Headers_HeaderOperations {
-	out := &networking.Headers_HeaderOperations{Add: some(o.Map("Add")), Set: some(o.Map("Set")), Remove: o.Texts("Remove")}
-	if len(out.GetAdd())+len(out.GetSet())+len(out.GetRemove()) == 0 {
-		return nil
-	}
-	return out
-}
-
-func some(all map[string]string) map[string]string {
-	if len(all) == 0 {
-		return nil
-	}
-	return all
-}
-
-// both does the first, and then the second.
-func both(a, b *networking.Headers_HeaderOperations) *networking.Headers_HeaderOperations {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	out := &networking.Headers_HeaderOperations{Add: map[string]string{}, Set: map[string]string{}, Remove: append(slices.Clone(a.GetRemove()), b.GetRemove()...)}
-	for _, each := range []*networking.Headers_HeaderOperations{a, b} {
-		maps.Copy(out.Add, each.GetAdd())
-		maps.Copy(out.Set, each.GetSet())
-	}
-	return out
+	return virtual.Changes(o.Map("Set"), o.Map("Add"), o.Texts("Remove"))
 }
