@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,34 +10,36 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/mcp-client/convert/fields"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/virtual"
 )
 
 // route is one of a service-router.
 func (c *Conversion) route(s *service, o *fields.Object) *networking.HTTPRoute {
-	match, said := c.match(o.Object("Match").Object("HTTP"))
-	if unread := o.Object("Match").Unread(); len(unread) > 0 {
-		said = false
-	}
-	d := o.Object("Destination")
-	at := o.At
-	if !said {
-		c.Lose(at, "its match cannot be said: the route is left out, and its requests go where the next that matches leads", "write it into the VirtualService by hand")
+	match, why := c.match(o.Object("Match"))
+	if why != "" {
+		c.Lose(o.At, why+": the route is left out, and its requests go where the next that matches leads", "write it into the VirtualService by hand")
+		o.Settle()
 		return nil
 	}
-	next, why := s, (*unsaid)(nil)
+	d := o.Object("Destination")
+	next, unknown := s, (*unsaid)(nil)
 	if d != nil {
-		next, why = c.other(s, d)
+		next, unknown = c.other(s, d)
 	}
-	if why != nil {
-		c.Lose(why.at, why.what+": "+refused, why.why)
+	whose := "the requests of " + o.At.Path + " of the service-router of " + s.name
+	if unknown != nil {
+		c.Lose(unknown.at, unknown.what+": "+whose+" are answered with 503", unknown.instead)
+		d.Settle()
 		return virtual.Refusing(match)
 	}
-	out := c.to(next, d.Text("ServiceSubset"), &at)
+	out := c.to(next, d.Text("ServiceSubset"), o.At.In("Destination.ServiceSubset"), whose)
 	out.Match = match
-	if out.GetDirectResponse() == nil {
-		c.said(out, d)
+	if out.GetDirectResponse() != nil {
+		d.Settle()
+		return out
 	}
+	c.said(out, d)
 	return out
 }
 
@@ -75,8 +78,9 @@ func (c *Conversion) retries(out *networking.HTTPRoute, d *fields.Object) {
 	out.Retries = &networking.HTTPRetry{Attempts: int32(min(count, 1000)), RetryOn: strings.Join(on, ",")}
 }
 
-// match is what a request has to be for a route. It is never without a word wider than that.
-func (c *Conversion) match(o *fields.Object) ([]*networking.HTTPMatchRequest, bool) {
+// match is what a request has to be for a route, or why that cannot be said. It is never without a word wider than that.
+func (c *Conversion) match(of *fields.Object) (all []*networking.HTTPMatchRequest, why string) {
+	o := of.Object("HTTP")
 	m := &networking.HTTPMatchRequest{IgnoreUriCase: o.Yes("CaseInsensitive")}
 	exact, prefix, expression := o.Text("PathExact"), o.Text("PathPrefix"), o.Text("PathRegex")
 	switch {
@@ -94,12 +98,24 @@ func (c *Conversion) match(o *fields.Object) ([]*networking.HTTPMatchRequest, bo
 	} else if len(methods) > 1 {
 		m.Method = virtual.Like(strings.Join(methods, "|"))
 	}
-	said := headers(m, o.Objects("Header")) && parameters(m, o.Objects("QueryParam"))
-	return []*networking.HTTPMatchRequest{m}, said && len(o.Unread()) == 0
+	why = cmp.Or(headers(m, o.Objects("Header")), parameters(m, o.Objects("QueryParam")))
+	if unread := of.Unread(); len(unread) > 0 {
+		why = "its match asks for what is not known here, " + named(of, unread)
+	}
+	return []*networking.HTTPMatchRequest{m}, why
 }
 
-// headers reads conditions on headers. A header has one, and one that it must not meet.
-func headers(m *networking.HTTPMatchRequest, all []*fields.Object) bool {
+// named are the fields at places within an object.
+func named(of *fields.Object, places []report.Place) string {
+	var names []string
+	for _, at := range places {
+		names = append(names, strings.TrimPrefix(at.Path, of.At.Path+"."))
+	}
+	return strings.Join(names, ", ")
+}
+
+// headers reads conditions on headers, and says why one cannot be said. A header has one, and one that it must not meet.
+func headers(m *networking.HTTPMatchRequest, all []*fields.Object) (why string) {
 	for _, o := range all {
 		value := valueOf(o)
 		into := &m.Headers
@@ -110,12 +126,23 @@ func headers(m *networking.HTTPMatchRequest, all []*fields.Object) bool {
 		if *into == nil {
 			*into = map[string]*networking.StringMatch{}
 		}
-		if (*into)[name] != nil || value == nil {
-			return false
+		if why = unfit(name, value, (*into)[name]); why != "" {
+			return "of its match, Header " + why
 		}
 		(*into)[name] = value
 	}
-	return true
+	return ""
+}
+
+// unfit is why a condition cannot stand beside the one that there is of the same name.
+func unfit(name string, value, before *networking.StringMatch) string {
+	switch {
+	case value == nil:
+		return name + " says nothing of its value"
+	case before != nil:
+		return name + " is there twice, and a match has one condition on it"
+	}
+	return ""
 }
 
 // valueOf is what a header has to be.
@@ -146,7 +173,7 @@ func valueOf(o *fields.Object) *networking.StringMatch {
 	return nil
 }
 
-func parameters(m *networking.HTTPMatchRequest, all []*fields.Object) bool {
+func parameters(m *networking.HTTPMatchRequest, all []*fields.Object) (why string) {
 	for _, o := range all {
 		name, value := o.Text("Name"), (*networking.StringMatch)(nil)
 		exact, expression := o.Text("Exact"), o.Text("Regex")
@@ -158,15 +185,15 @@ func parameters(m *networking.HTTPMatchRequest, all []*fields.Object) bool {
 		case expression != "":
 			value = virtual.Like(expression)
 		}
-		if m.GetQueryParams()[name] != nil || value == nil {
-			return false
+		if why = unfit(name, value, m.GetQueryParams()[name]); why != "" {
+			return "of its match, QueryParam " + why
 		}
 		if m.QueryParams == nil {
 			m.QueryParams = map[string]*networking.StringMatch{}
 		}
 		m.QueryParams[name] = value
 	}
-	return true
+	return ""
 }
 
 // operations are changes of headers; nil if there are none.
