@@ -199,8 +199,9 @@ func TestSplittersKeepTheirShares(t *testing.T) {
 	refused, kept := 0, 0
 	for range 200 {
 		inner, outer := drawSplits(r, targets), drawSplits(r, append(targets, split{Service: "inner"}))
-		text := `{"Kind": "proxy-defaults", "Name": "global", "Config": {"protocol": "http"}} {"Kind": "service-defaults", "Name": "api"}
-			{"Kind": "service-resolver", "Name": "web", "Subsets": {"v1": {"Filter": "Service.Meta.version == v1"}, "odd": {"Filter": "Service.Meta.version != v1"}}}`
+		var text strings.Builder
+		text.WriteString(`{"Kind": "proxy-defaults", "Name": "global", "Config": {"protocol": "http"}} {"Kind": "service-defaults", "Name": "api"}
+			{"Kind": "service-resolver", "Name": "web", "Subsets": {"v1": {"Filter": "Service.Meta.version == v1"}, "odd": {"Filter": "Service.Meta.version != v1"}}}`)
 		want := map[string]float64{}
 		count := func(all []split, of float64) {
 			for _, s := range all {
@@ -218,14 +219,14 @@ func TestSplittersKeepTheirShares(t *testing.T) {
 		for name, splits := range map[string][]split{"inner": inner, "outer": outer} {
 			entry, err := json.Marshal(map[string]any{"Kind": "service-splitter", "Name": name, "Splits": splits})
 			require.NoError(t, err)
-			text += string(entry)
+			text.Write(entry)
 		}
-		became, err := convert.Files([]convert.File{{Name: "splits.json", Data: []byte(text)}}, nil, convert.Options{From: convert.Consul, Namespace: "shop"})
+		became, err := convert.Files([]convert.File{{Name: "splits.json", Data: []byte(text.String())}}, nil, convert.Options{From: convert.Consul, Namespace: "shop"})
 		require.NoError(t, err)
 		got, there := shares(became.Documents, "outer.service.consul")
-		require.Len(t, got, len(want), "%s\n%s", text, written(t, became))
+		require.Len(t, got, len(want), "%s\n%s", text.String(), written(t, became))
 		for target, share := range want {
-			require.InDelta(t, share, got[target], 0.01, "%s\n%s", text, written(t, became))
+			require.InDelta(t, share, got[target], 0.01, "%s\n%s", text.String(), written(t, became))
 			if is := strings.HasSuffix(target, " v1") || target == "api "; is {
 				kept++
 				require.True(t, there[target], target)

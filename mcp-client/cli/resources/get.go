@@ -57,20 +57,8 @@ leaves out, and metadata.resourceVersion, the revision that changed the resource
 			if len(args) > 0 && kinds.IsSecretName(args[0]) {
 				return secrets.List(cmd.Context(), p.Session, args[1:])
 			}
-			var err error
-			if g.query, err = arguments.Parse(args); err != nil {
+			if err := g.chooses(args, labels, fields, sorting); err != nil {
 				return failure.Usage(cmd, err)
-			}
-			if g.labels, err = selector.Parse(labels); err != nil {
-				return failure.Usage(cmd, err)
-			}
-			if g.fields, err = parseFields(fields); err != nil {
-				return failure.Usage(cmd, err)
-			}
-			if sorting != "" {
-				if g.sorting, err = output.ParsePath(sorting); err != nil {
-					return failure.Usage(cmd, err)
-				}
 			}
 			if g.watch && p.Output.IsImport() {
 				return failure.Usage(cmd, errors.New("-o terraform is of what there is, and not of what changes: leave --watch out"))
@@ -99,6 +87,23 @@ type getting struct {
 	origin  string
 	sorting output.Path
 	watch   bool
+}
+
+// chooses reads what the arguments and flags choose.
+func (g *getting) chooses(args []string, labels, fields, sorting string) (err error) {
+	if g.query, err = arguments.Parse(args); err != nil {
+		return err
+	}
+	if g.labels, err = selector.Parse(labels); err != nil {
+		return err
+	}
+	if g.fields, err = parseFields(fields); err != nil {
+		return err
+	}
+	if sorting != "" {
+		g.sorting, err = output.ParsePath(sorting)
+	}
+	return err
 }
 
 // selects reports whether a resource has the origin and the fields that are asked for.

@@ -25,7 +25,7 @@ func (c *Conversion) subsetsOf(s *service) map[string]map[string]string {
 		filter, healthy := subset.Text("Filter"), subset.Yes("OnlyPassing")
 		labels, why := subsetLabels(filter)
 		if why != "" {
-			c.Lose(subset.At, fmt.Sprintf("%s: the subset is left out, and requests for it are answered with 503", why), "give its instances a meta of their own, and filter by Service.Meta.KEY == VALUE")
+			c.Lose(subset.At, why+": the subset is left out, and requests for it are answered with 503", "give its instances a meta of their own, and filter by Service.Meta.KEY == VALUE")
 			continue
 		}
 		if healthy {
@@ -40,7 +40,7 @@ func (c *Conversion) subsetsOf(s *service) map[string]map[string]string {
 func subsetLabels(filter string) (labels map[string]string, why string) {
 	labels, said := labelsOfFilter(filter)
 	if !said {
-		return nil, fmt.Sprintf("a subset is a set of labels here, and labels cannot say the filter %s", filter)
+		return nil, "a subset is a set of labels here, and labels cannot say the filter " + filter
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		switch value := labels[key]; {
