@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -42,7 +41,7 @@ func (m *Mesh) Changed(ctx context.Context, key kinds.Key, since int64) (string,
 		Message: last.GetMessage(), Time: last.GetTime(), Absent: last.GetChanges()[0].GetOperation() == "delete",
 	})
 	if more := len(newer) - 1; more > 0 {
-		text += fmt.Sprintf(", after %s", words.Counted(more, "other change", "other changes"))
+		text += ", after " + words.Counted(more, "other change", "other changes")
 	}
 	return text, nil
 }
