@@ -18,6 +18,9 @@ const (
 // after a colon, "unknown" before the first probe, or "draining". A workload without it is healthy.
 const HealthAnnotation = "mesh.pgmesh.io/health"
 
+// MachineAnnotation is on the WorkloadEntry of a machine that registered itself, and says which.
+const MachineAnnotation = "mesh.pgmesh.io/machine"
+
 // Health is what a WorkloadEntry says of the health of its workload.
 func (r *Resource) Health() string { return HealthOf(r.Annotations[HealthAnnotation]) }
 

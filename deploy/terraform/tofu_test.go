@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,9 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/deploy/terraform/spec"
 	"github.com/pgmesh/pgmesh/identity/jointoken"
-	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/internal/testbench/gate"
 )
 
 const reviews = `
@@ -35,8 +34,8 @@ resource "pgmesh_virtual_service" "reviews" {
 func TestThePage(t *testing.T) {
 	t.Parallel()
 	examples := page(t)
-	require.Len(t, examples, 5)
-	rules, imports, waits := examples[0], examples[1], examples[2]
+	require.Len(t, examples, 6)
+	rules, imports, waits, reads := examples[0], examples[1], examples[2], examples[3]
 	p := start(t, "")
 	p.write(strings.Replace(rules, `server = "mesh.example:15020"`, "", 1))
 	p.tofu("validate")
@@ -63,6 +62,32 @@ func TestThePage(t *testing.T) {
 	require.Contains(t, waited, "connected = 0")
 	require.Contains(t, waited, "complete = true")
 	p.rests()
+
+	p.write(strings.Replace(begin, `server = "mesh.example:15020"`, "", 1) + reads)
+	p.apply()
+	require.JSONEq(t, `["v1", "v2"]`, p.tofu("output", "-json", "subsets"))
+}
+
+// What the page says of many resources works: mcp-client writes the imports, and they plan nothing.
+func TestThePageOfManyResources(t *testing.T) {
+	t.Parallel()
+	p := start(t, "")
+	p.write(strings.Replace(page(t)[0], `server = "mesh.example:15020"`, "", 1))
+	p.apply()
+	p.mesh.Apply("apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: reviews, namespace: test}\nspec: {hosts: [reviews.test], http: [{route: [{destination: {host: a}}]}]}\n")
+	require.NoError(t, os.Remove(filepath.Join(p.dir, "terraform.tfstate")))
+	p.write(header)
+	text, err := os.ReadFile("../../docs/terraform.md")
+	require.NoError(t, err)
+	command := regexp.MustCompile(`(?m)^    mcp-client (get .* -o terraform) > imports.tf\n    tofu plan (-generate-config-out \S+)\n`).FindStringSubmatch(string(text))
+	require.NotNil(t, command)
+	imports := p.mesh.OK(strings.Fields(command[1])...)
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "imports.tf"), []byte(imports), 0o600))
+	require.Contains(t, p.tofu(append([]string{"plan", "-input=false"}, strings.Fields(command[2])...)...), "3 to import, 0 to add, 0 to change, 0 to destroy")
+	require.Contains(t, p.apply(), "3 imported, 0 added, 0 changed, 0 destroyed")
+	require.NoError(t, os.Remove(filepath.Join(p.dir, "imports.tf")))
+	p.rests()
+	require.Contains(t, p.tofu("state", "list"), "pgmesh_virtual_service.reviews")
 }
 
 func TestMistakes(t *testing.T) {
@@ -97,9 +122,15 @@ func TestDriftAndConflicts(t *testing.T) {
 	t.Parallel()
 	p := start(t, reviews)
 	p.apply()
-	p.mesh.OK("patch", "vs", "reviews", "--type", "json", "-p", `[{"op": "replace", "path": "/spec/http/0/timeout", "value": "5s"}]`)
+	require.NotContains(t, p.tofu("plan", "-input=false"), "outside of Terraform")
+	p.mesh.OK("patch", "vs", "reviews", "--type", "json", "-p", `[{"op": "replace", "path": "/spec/http/0/timeout", "value": "4s"}]`)
+	p.mesh.OK("patch", "vs", "reviews", "-m", "it was slow", "--type", "json", "-p", `[{"op": "replace", "path": "/spec/http/0/timeout", "value": "5s"}]`)
 	out := p.tofu("plan", "-input=false")
 	require.Contains(t, out, `"5s" -> "1m"`)
+	told := unframed(out)
+	require.Contains(t, told, "Warning: VirtualService default/reviews was changed outside of Terraform")
+	require.Regexp(t, `The state is of revision 1; virtualservice default/reviews was changed in revision 3 by \S+ \(mcp-client[^)]*\) at \S+ \S+: "it was slow", after 1 other change\. mcp-client history virtualservice.networking.istio.io/reviews -n default --diff shows what`, told)
+	require.Equal(t, 1, strings.Count(told, "was changed outside of Terraform"))
 
 	p.tofu("plan", "-input=false", "-out", "plan")
 	p.mesh.OK("patch", "vs", "reviews", "-m", "at three in the morning", "--type", "json", "-p", `[{"op": "replace", "path": "/spec/http/0/timeout", "value": "7s"}]`)
@@ -110,12 +141,77 @@ func TestDriftAndConflicts(t *testing.T) {
 	p.apply()
 	require.Contains(t, p.spec("vs", "default", "reviews"), `"60s"`)
 
-	p.mesh.OK("delete", "vs", "reviews")
-	require.Contains(t, p.tofu("plan", "-input=false"), "will be created")
+	require.NotContains(t, p.tofu("plan", "-input=false"), "outside of Terraform")
+
+	p.mesh.OK("delete", "vs", "reviews", "-m", "nobody asks it")
+	gone := unframed(p.tofu("plan", "-input=false"))
+	require.Contains(t, gone, "will be created")
+	require.Regexp(t, `virtualservice default/reviews was deleted in revision \d+ by .*: "nobody asks it"`, gone)
 	p.apply()
 	p.rests()
 	p.tofu("destroy", "-auto-approve")
 	require.NotContains(t, p.mesh.OK("get", "vs", "-A"), "reviews")
+}
+
+// Where much was changed, some of it is told of, and that there is more.
+func TestManyDrifts(t *testing.T) {
+	t.Parallel()
+	p := start(t, strings.Replace(reviews, `name = "reviews"`, "count = 25\n name = \"reviews-${count.index}\"", 1))
+	p.apply()
+	p.mesh.Execute(`UPDATE mesh.resources SET labels = '{"by": "sql"}' WHERE kind = 'VirtualService'`)
+	told := unframed(p.tofu("plan", "-input=false"))
+	require.Len(t, regexp.MustCompile(`VirtualService default/reviews-\d+ was changed outside of Terraform`).FindAllString(told, -1), 20)
+	require.Equal(t, 1, strings.Count(told, "More was changed outside of Terraform"))
+	p.apply()
+	require.NotContains(t, p.tofu("plan", "-input=false"), "outside of Terraform")
+}
+
+// Of a change that the server did not answer to in time nobody knows whether it was made, and the error says where to
+// see it.
+func TestAServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	p := start(t, reviews)
+	p.apply()
+	way := gate.Open(t, p.mesh.Address)
+	p.write(strings.Replace(header, "provider \"pgmesh\" {}", "provider \"pgmesh\" {\n server = \""+way.Address()+"\"\n timeout = \"1s\"\n}", 1) + reviews)
+	p.tofu("plan", "-destroy", "-input=false", "-out", "plan")
+	way.Hold()
+	refused := p.fails("apply", "-input=false", "plan")
+	require.Contains(t, refused, "Whether the change was made is not known: mcp-client history virtualservice.networking.istio.io/reviews -n default shows it, and so does the next plan")
+	way.Release()
+	p.apply("-destroy")
+	require.NotContains(t, p.mesh.OK("get", "vs", "-A"), "reviews")
+}
+
+// A resource that others look after is read as it stands, and one that is not there is an error.
+func TestResourcesOfOthers(t *testing.T) {
+	t.Parallel()
+	read := func(what string) string {
+		return header + "data \"pgmesh_resource\" \"it\" {\n" + what + "\n}\noutput \"it\" { value = data.pgmesh_resource.it }\n"
+	}
+	p := start(t, "")
+	p.mesh.Apply("apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: theirs, labels: {a: b}}\nspec: {hosts: [theirs.example], http: [{timeout: 1m, route: [{destination: {host: a}}]}]}\n")
+	p.write(read("kind = \"vs\"\nname = \"theirs\""))
+	p.apply()
+	var it struct {
+		Namespace, Spec     string
+		Labels, Annotations map[string]string
+		Revision            int64
+	}
+	require.NoError(t, json.Unmarshal([]byte(p.tofu("output", "-json", "it")), &it))
+	require.Equal(t, "default", it.Namespace)
+	require.Equal(t, map[string]string{"a": "b"}, it.Labels)
+	require.Equal(t, map[string]string{}, it.Annotations)
+	require.EqualValues(t, 1, it.Revision)
+	require.JSONEq(t, p.spec("vs", "default", "theirs"), it.Spec)
+	for what, want := range map[string]string{
+		"kind = \"vs\"\nname = \"nobody\"":                               "there is no VirtualService default/nobody",
+		"kind = \"gatewayclass\"\nname = \"a\"\nnamespace = \"default\"": "a GatewayClass has no namespace: leave it out",
+		"kind = \"VirtualServise\"\nname = \"a\"":                        `did you mean "VirtualService"?`,
+	} {
+		p.write(read(what))
+		require.Contains(t, p.fails("plan"), want)
+	}
 }
 
 // Another spelling is no change, and what others wrote is read as they meant it.
@@ -190,12 +286,12 @@ func TestEveryKind(t *testing.T) {
 	text, err := os.ReadFile("../../kinds/testdata/every-kind.yaml")
 	require.NoError(t, err)
 	p.mesh.Apply(string(text))
-	imports, n := importsOf(t, string(text))
+	imports := p.mesh.OK("get", "all", "-A", "-o", "terraform")
 	p.write(header + imports)
 	p.tofu("plan", "-input=false", "-generate-config-out", filepath.Join(p.dir, "generated.tf"))
 	require.Contains(t, p.apply(), "0 added, 0 changed, 0 destroyed")
 	p.rests()
-	require.Greater(t, n, 29)
+	require.Greater(t, strings.Count(imports, "import {"), 29)
 	require.NotEmpty(t, p.mesh.OK("get", "all", "-A", "-o", "name"))
 	p.tofu("destroy", "-auto-approve")
 	require.Empty(t, p.mesh.OK("get", "all", "-A", "-o", "name"))
@@ -205,7 +301,7 @@ func TestEveryKind(t *testing.T) {
 // resource goes.
 func TestJoinTokens(t *testing.T) {
 	t.Parallel()
-	p := start(t, page(t)[3])
+	p := start(t, page(t)[4])
 	p.mesh.GiveMembers()
 	userData, err := os.ReadFile("../cloud-init/machine.yaml")
 	require.NoError(t, err)
@@ -262,19 +358,4 @@ func TestSettings(t *testing.T) {
 	history := p.mesh.OK("history", "-o", "json")
 	require.Contains(t, history, "by the pipeline")
 	require.Contains(t, history, "terraform-provider-pgmesh/")
-}
-
-// importsOf has a block of import for each document.
-func importsOf(t *testing.T, documents string) (blocks string, n int) {
-	t.Helper()
-	var b strings.Builder
-	for document := range strings.SplitSeq(documents, "\n---\n") {
-		all, err := kinds.Parse("", []byte(document))
-		require.NoError(t, err)
-		for _, d := range all {
-			n++
-			fmt.Fprintf(&b, "import {\n to = %s.r%d\n id = %q\n}\n", spec.ResourceType(d.Resource.Kind), n, d.Resource.Key().FullName())
-		}
-	}
-	return b.String(), n
 }

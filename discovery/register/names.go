@@ -29,14 +29,14 @@ func (n *names) follow(edits []configstore.Edit) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, e := range edits {
-		if r := e.Before; r != nil && r.Annotations[machineAnnotation] != "" {
-			of := [2]string{r.Namespace, r.Annotations[machineAnnotation]}
+		if r := e.Before; r != nil && r.Annotations[kinds.MachineAnnotation] != "" {
+			of := [2]string{r.Namespace, r.Annotations[kinds.MachineAnnotation]}
 			if delete(n.entries[of], r.Name); len(n.entries[of]) == 0 {
 				delete(n.entries, of)
 			}
 		}
-		if r := e.After; r != nil && r.Annotations[machineAnnotation] != "" {
-			of := [2]string{r.Namespace, r.Annotations[machineAnnotation]}
+		if r := e.After; r != nil && r.Annotations[kinds.MachineAnnotation] != "" {
+			of := [2]string{r.Namespace, r.Annotations[kinds.MachineAnnotation]}
 			if n.entries[of] == nil {
 				n.entries[of] = map[string]*kinds.Resource{}
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
+	"github.com/pgmesh/pgmesh/kinds"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
@@ -122,11 +123,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return err
 }
 
-// What a registered entry says of its machine.
-const (
-	groupAnnotation   = "istio.io/autoRegistrationGroup"
-	machineAnnotation = "mesh.pgmesh.io/machine"
-)
+// groupAnnotation says which WorkloadGroup a registered entry is of.
+const groupAnnotation = "istio.io/autoRegistrationGroup"
 
 // Follow is told each new state of the mesh, and the step that led to it.
 func (s *Service) Follow(m *mesh.Mesh, step configstore.Step) {
@@ -143,7 +141,7 @@ func (s *Service) Follow(m *mesh.Mesh, step configstore.Step) {
 		if r := e.After; r == nil {
 			s.roster.entryGone(e.Before.Namespace, e.Before.Name)
 		} else {
-			s.roster.entryMade(refusedKey{r.Namespace, r.Annotations[groupAnnotation], r.Annotations[machineAnnotation]})
+			s.roster.entryMade(refusedKey{r.Namespace, r.Annotations[groupAnnotation], r.Annotations[kinds.MachineAnnotation]})
 		}
 	}
 }

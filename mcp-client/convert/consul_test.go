@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/convert"
 )
 
@@ -170,4 +172,102 @@ func TestIntentionsMeanWhatTheyMeant(t *testing.T) {
 	}
 	require.Positive(t, letIn)
 	require.Positive(t, refused)
+}
+
+// split is one of a splitter, as Consul writes it.
+type split struct {
+	Weight                 int
+	Service, ServiceSubset string `json:",omitempty"`
+}
+
+// drawSplits is a splitter whose splits lead to some of what there is, to what cannot be said, or nowhere.
+func drawSplits(r *rand.Rand, of []split) (out []split) {
+	for left := 100; left > 0; {
+		one := pick(r, of)
+		one.Weight = min(left, among(r, 5, 10, 30, 60))
+		left -= one.Weight
+		out = append(out, one)
+	}
+	return out
+}
+
+// Whatever splitters divide, each target has the share that it had, and only that of what cannot be said is refused.
+func TestSplittersKeepTheirShares(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	targets := []split{{Service: "web", ServiceSubset: "v1"}, {Service: "web", ServiceSubset: "odd"}, {Service: "web", ServiceSubset: "unheard-of"}, {Service: "api"}, {Service: "nobody"}}
+	refused, kept := 0, 0
+	for range 200 {
+		inner, outer := drawSplits(r, targets), drawSplits(r, append(targets, split{Service: "inner"}))
+		var text strings.Builder
+		text.WriteString(`{"Kind": "proxy-defaults", "Name": "global", "Config": {"protocol": "http"}} {"Kind": "service-defaults", "Name": "api"}
+			{"Kind": "service-resolver", "Name": "web", "Subsets": {"v1": {"Filter": "Service.Meta.version == v1"}, "odd": {"Filter": "Service.Meta.version != v1"}}}`)
+		want := map[string]float64{}
+		count := func(all []split, of float64) {
+			for _, s := range all {
+				if s.Service != "inner" {
+					want[s.Service+" "+s.ServiceSubset] += of * float64(s.Weight)
+				}
+			}
+		}
+		count(outer, 100)
+		for _, s := range outer {
+			if s.Service == "inner" {
+				count(inner, float64(s.Weight))
+			}
+		}
+		for name, splits := range map[string][]split{"inner": inner, "outer": outer} {
+			entry, err := json.Marshal(map[string]any{"Kind": "service-splitter", "Name": name, "Splits": splits})
+			require.NoError(t, err)
+			text.Write(entry)
+		}
+		became, err := convert.Files([]convert.File{{Name: "splits.json", Data: []byte(text.String())}}, nil, convert.Options{From: convert.Consul, Namespace: "shop"})
+		require.NoError(t, err)
+		got, there := shares(became.Documents, "outer.service.consul")
+		require.Len(t, got, len(want), "%s\n%s", text.String(), written(t, became))
+		for target, share := range want {
+			require.InDelta(t, share, got[target], 0.01, "%s\n%s", text.String(), written(t, became))
+			if is := strings.HasSuffix(target, " v1") || target == "api "; is {
+				kept++
+				require.True(t, there[target], target)
+			} else {
+				refused++
+				require.False(t, there[target], "%s is to be refused", target)
+			}
+		}
+	}
+	require.Positive(t, kept)
+	require.Positive(t, refused)
+}
+
+// shares are those of the destinations of a host, of 10,000, and whether each destination is there.
+func shares(documents []*kinds.Document, host string) (of map[string]float64, there map[string]bool) {
+	of, there = map[string]float64{}, map[string]bool{}
+	hosts, subsets := map[string]bool{}, map[string]bool{}
+	var routes []*networking.HTTPRouteDestination
+	for _, d := range documents {
+		switch spec := d.Resource.Spec.Message().(type) {
+		case *networking.ServiceEntry:
+			hosts[spec.GetHosts()[0]] = true
+		case *networking.DestinationRule:
+			for _, s := range spec.GetSubsets() {
+				subsets[spec.GetHost()+" "+s.GetName()] = true
+			}
+		case *networking.VirtualService:
+			if spec.GetHosts()[0] == host {
+				routes = spec.GetHttp()[0].GetRoute()
+			}
+		}
+	}
+	total := int32(0)
+	for _, d := range routes {
+		total += max(d.GetWeight(), 1)
+	}
+	for _, d := range routes {
+		to := d.GetDestination()
+		name := strings.TrimSuffix(to.GetHost(), ".service.consul") + " " + to.GetSubset()
+		of[name] += float64(max(d.GetWeight(), 1)) / float64(total) * 10000
+		there[name] = hosts[to.GetHost()] && (to.GetSubset() == "" || subsets[to.GetHost()+" "+to.GetSubset()])
+	}
+	return of, there
 }

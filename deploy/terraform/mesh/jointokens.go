@@ -3,14 +3,23 @@ package mesh
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
 // CreateJoinToken makes a token, by which machines become members.
 func (m *Mesh) CreateJoinToken(ctx context.Context, req *adminv1.CreateJoinTokenRequest) (*adminv1.CreateJoinTokenResponse, error) {
-	return call(ctx, m, adminv1.NewJoinTokenServiceClient(m.conn).CreateJoinToken, req)
+	return explainedCall(ctx, m, adminv1.NewJoinTokenServiceClient(m.conn).CreateJoinToken, req, func(err error) error {
+		if status.Code(err) == codes.DeadlineExceeded {
+			return fmt.Errorf("%w: mcp-client token list -n %s shows it", m.Session.Server.Undecided(), req.GetNamespace())
+		}
+		return m.explain(err)
+	})
 }
 
 // JoinToken returns what is known of a token. The error is ErrAbsent if there is none.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/deploy/terraform/spec"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/problems"
@@ -25,6 +27,8 @@ import (
 type Mesh struct {
 	Session *session.Session // whose settings were completed
 	Message string           // why changes are made, to be kept with the revisions
+
+	told atomic.Int32 // how many drifts were told
 
 	conn  *grpc.ClientConn
 	admin adminv1.AdminServiceClient
@@ -47,22 +51,48 @@ type Resource struct {
 	Revision            int64          // that changed it last; 0: there is none
 }
 
+// Kind finds a kind by any of the names that people use.
+func Kind(word string) (*kinds.Kind, error) { return arguments.Kind(word) }
+
 // ErrAbsent means that there is no such resource.
 var ErrAbsent = errors.New("there is no such resource")
 
 func call[Req, Resp any](ctx context.Context, m *Mesh, method func(context.Context, *Req, ...grpc.CallOption) (*Resp, error), req *Req) (*Resp, error) {
+	return explainedCall(ctx, m, method, req, m.explain)
+}
+
+func explainedCall[Req, Resp any](
+	ctx context.Context, m *Mesh, method func(context.Context, *Req, ...grpc.CallOption) (*Resp, error), req *Req, explain func(error) error,
+) (*Resp, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.Session.Server.Timeout)
 	defer cancel()
 	answer, err := method(ctx, req)
-	switch status.Code(err) {
-	case codes.OK:
-		return answer, nil
-	case codes.NotFound:
-		return nil, ErrAbsent
-	case codes.AlreadyExists, codes.FailedPrecondition:
-		return nil, errors.New(status.Convert(err).Message())
+	if err != nil {
+		return nil, explain(err)
 	}
-	return nil, m.Session.Server.Explain(err)
+	return answer, nil
+}
+
+// explain turns an error of a call into one that tells the user what to do.
+func (m *Mesh) explain(err error) error {
+	switch status.Code(err) {
+	case codes.NotFound:
+		return ErrAbsent
+	case codes.AlreadyExists, codes.FailedPrecondition:
+		return errors.New(status.Convert(err).Message())
+	}
+	return m.Session.Server.Explain(err)
+}
+
+// decides is explain for a change. If the server did not answer in time, it says where to see whether the change was
+// made.
+func (m *Mesh) decides(dryRun bool, see string) func(error) error {
+	return func(err error) error {
+		if dryRun || status.Code(err) != codes.DeadlineExceeded {
+			return m.explain(err)
+		}
+		return fmt.Errorf("%w: %s shows it, and so does the next plan", m.Session.Server.Undecided(), see)
+	}
 }
 
 // Get reads a resource. The error is ErrAbsent if there is none.
@@ -96,10 +126,10 @@ func (m *Mesh) Apply(ctx context.Context, r *Resource, dryRun bool) (*Change, er
 	if err != nil {
 		return nil, err
 	}
-	answer, err := call(ctx, m, m.admin.Apply, &adminv1.ApplyRequest{
+	answer, err := explainedCall(ctx, m, m.admin.Apply, &adminv1.ApplyRequest{
 		Documents: []*adminv1.Document{document}, Message: m.Message, Author: change.Author(), DryRun: dryRun,
 		Expected: []*adminv1.ExpectedRevision{{Resource: connect.RefOf(r.Key), Revision: r.Revision}},
-	})
+	}, m.decides(dryRun, HistoryOf(r.Key)))
 	if err != nil {
 		return nil, err
 	}
@@ -119,9 +149,9 @@ func (r *Resource) document() (*adminv1.Document, error) {
 
 // Delete removes a resource, if there is one.
 func (m *Mesh) Delete(ctx context.Context, key kinds.Key, dryRun bool) (*Change, error) {
-	answer, err := call(ctx, m, m.admin.Delete, &adminv1.DeleteRequest{
+	answer, err := explainedCall(ctx, m, m.admin.Delete, &adminv1.DeleteRequest{
 		Resources: []*adminv1.ResourceRef{connect.RefOf(key)}, AllowMissing: true, Message: m.Message, Author: change.Author(), DryRun: dryRun,
-	})
+	}, m.decides(dryRun, HistoryOf(key)))
 	if err != nil {
 		return nil, err
 	}

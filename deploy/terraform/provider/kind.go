@@ -17,6 +17,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/deploy/terraform/mesh"
 	"github.com/pgmesh/pgmesh/deploy/terraform/spec"
+	"github.com/pgmesh/pgmesh/internal/terraform"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -38,7 +39,7 @@ func newKind(k *kinds.Kind) *kind { return &kind{Kind: k, document: documentOf(k
 
 // Metadata implements resource.Resource.
 func (k *kind) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
-	resp.TypeName = spec.ResourceType(k.Kind)
+	resp.TypeName = terraform.ResourceType(k.Kind)
 }
 
 // Schema implements resource.Resource.
@@ -128,7 +129,7 @@ func (k *kind) change(ctx context.Context, plan tfsdk.Plan, at int64, state *tfs
 
 var errNoMesh = errors.New("the settings of the provider are not known")
 
-// Read implements resource.Resource.
+// Read implements resource.Resource. It tells who has made the resource another one than it was.
 func (k *kind) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	before, err := k.document.read(req.State.Raw)
 	if err != nil {
@@ -138,8 +139,12 @@ func (k *kind) Read(ctx context.Context, req resource.ReadRequest, resp *resourc
 	if k.mesh == nil {
 		return
 	}
+	private, diagnostics := req.Private.GetKey(ctx, revision)
+	resp.Diagnostics.Append(diagnostics...)
+	seen := read(private)
 	stored, err := k.mesh.Get(ctx, k.key(before))
 	if errors.Is(err, mesh.ErrAbsent) {
+		k.drifted(ctx, k.key(before), seen, &resp.Diagnostics)
 		resp.State.RemoveResource(ctx)
 		return
 	}
@@ -149,6 +154,9 @@ func (k *kind) Read(ctx context.Context, req resource.ReadRequest, resp *resourc
 	if err != nil {
 		k.refused(k.resource(before), err).tell(&resp.Diagnostics)
 		return
+	}
+	if stored.Revision != seen && !resp.State.Raw.Equal(req.State.Raw) {
+		k.drifted(ctx, k.key(before), seen, &resp.Diagnostics)
 	}
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, revision, written(stored.Revision))...)
 }

@@ -66,6 +66,7 @@ func (p *pgmesh) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{
 		func() datasource.DataSource { return &problemList{} },
 		func() datasource.DataSource { return &rollout{} },
+		func() datasource.DataSource { return &stored{} },
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/deploy/terraform/provider"
-	"github.com/pgmesh/pgmesh/deploy/terraform/spec"
+	"github.com/pgmesh/pgmesh/internal/terraform"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -22,7 +22,7 @@ func TestSchema(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, resp.Diagnostics)
 	for _, k := range kinds.All() {
-		require.Contains(t, resp.ResourceSchemas, spec.ResourceType(k))
+		require.Contains(t, resp.ResourceSchemas, terraform.ResourceType(k))
 	}
 	described, fields := count(resp.ResourceSchemas["pgmesh_virtual_service"].Block)
 	require.Greater(t, fields, 100)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/deploy/terraform/mesh"
 	"github.com/pgmesh/pgmesh/deploy/terraform/spec"
+	"github.com/pgmesh/pgmesh/internal/terraform"
 	"github.com/pgmesh/pgmesh/kinds/schema"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 )
@@ -42,7 +43,7 @@ func (r refusal) tell(to *diag.Diagnostics) bool {
 // advice says what to do if somebody was faster.
 func (r refusal) advice() string {
 	if r.resource.Revision == 0 {
-		return fmt.Sprintf("It is there, and is not Terraform's yet. Import it: terraform import %s.NAME %s", spec.ResourceType(r.kind.Kind), r.resource.Key.FullName())
+		return fmt.Sprintf("It is there, and is not Terraform's yet. Import it: terraform import %s.NAME %s", terraform.ResourceType(r.kind.Kind), r.resource.Key.FullName())
 	}
 	return "Plan again, so that you see what changed."
 }

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pgmesh/pgmesh/deploy/terraform/spec"
+	"github.com/pgmesh/pgmesh/internal/terraform"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
@@ -149,14 +150,14 @@ func TestNames(t *testing.T) {
 		"jwksUri": "jwks_uri", "wellKnownCACertificates": "well_known_ca_certificates", "meshMTLS": "mesh_mtls", "http": "http", "h2UpgradePolicy": "h2_upgrade_policy",
 		"HTTPRoute": "http_route", "XBackendTrafficPolicy": "x_backend_traffic_policy",
 	} {
-		require.Equal(t, want, spec.Name(name))
+		require.Equal(t, want, terraform.Name(name))
 	}
 	require.Equal(t, "consecutive_5xx_errors", spec.FieldName(&schema.Field{Name: "consecutive5xxErrors", Aliases: []string{"consecutive_5xx_errors"}}))
 	require.Equal(t, "mesh_mtls", spec.FieldName(&schema.Field{Name: "meshMTLS", Aliases: []string{"mesh_mTLS"}}))
 	types := map[string]bool{}
 	for _, k := range kinds.All() {
-		require.False(t, types[spec.ResourceType(k)], k)
-		types[spec.ResourceType(k)] = true
+		require.False(t, types[terraform.ResourceType(k)], k)
+		types[terraform.ResourceType(k)] = true
 	}
 }
 

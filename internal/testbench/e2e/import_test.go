@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -86,6 +87,48 @@ func TestImportedServicesOfConsulAreAsked(t *testing.T) {
 	require.NoError(t, a.from("admin"))
 	require.Equal(t, "/console/users", a.seen.URI)
 	require.Equal(t, http.StatusServiceUnavailable, m.must(request{host: "web.service.consul", path: "/odd"}).status, "what cannot be said is refused")
+}
+
+// Of a splitter of which one split cannot be said, that has no answer, and the others go on, also for the routes of
+// others that lead to it.
+func TestASplitOfConsulThatCannotBeSaidRefusesItsShareAlone(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	v1, v2 := newBackend(t, "v1", nil), newBackend(t, "v2", nil)
+	file := filepath.Join(t.TempDir(), "consul.json")
+	require.NoError(t, os.WriteFile(file, []byte(fmt.Sprintf(`
+[{"Node": "n1", "Address": "127.0.0.1", "Datacenter": "dc1", "ServiceID": "cart-1", "ServiceName": "cart", "ServicePort": %[2]s, "ServiceMeta": {"version": "v1", "mesh-port": "%[1]s"}},
+ {"Node": "n2", "Address": "127.0.0.1", "Datacenter": "dc1", "ServiceID": "cart-2", "ServiceName": "cart", "ServicePort": %[3]s, "ServiceMeta": {"version": "v2", "mesh-port": "%[1]s"}},
+ {"Node": "n1", "Address": "127.0.0.1", "Datacenter": "dc1", "ServiceID": "till-1", "ServiceName": "till", "ServicePort": %[2]s, "ServiceMeta": {"mesh-port": "%[1]s"}}]
+{"Kind": "proxy-defaults", "Name": "global", "Config": {"protocol": "http"}}
+{"Kind": "service-resolver", "Name": "cart", "Subsets": {"v1": {"Filter": "Service.Meta.version == v1"}, "v2": {"Filter": "Service.Meta.version != v1"}}}
+{"Kind": "service-splitter", "Name": "cart", "Splits": [{"Weight": 50, "ServiceSubset": "v1"}, {"Weight": 50, "ServiceSubset": "v2"}]}
+{"Kind": "service-router", "Name": "till", "Routes": [{"Match": {"HTTP": {"PathPrefix": "/cart"}}, "Destination": {"Service": "cart", "NumRetries": 3, "RetryOn": ["5xx"]}}]}
+{"Kind": "service-splitter", "Name": "till", "Splits": [{"Weight": 50, "Service": "cart", "ServiceSubset": "v1"}, {"Weight": 50, "Service": "nobody-knows"}]}
+`, m.port, v1.port, v2.port)), 0o600))
+	m.mcpClient("import", "--from", "consul", file)
+	m.listening()
+	for host, path := range map[string]string{"cart.service.consul": "/", "till.service.consul": "/other"} {
+		eventually(t, func(ctx context.Context) error {
+			a, err := m.ask(ctx, request{host: host, path: path})
+			if err != nil {
+				return err
+			}
+			return a.from("v1")
+		})
+		answered, refused := 0, 0
+		for range 60 {
+			if a := m.must(request{host: host, path: path}); a.status == http.StatusServiceUnavailable {
+				refused++
+			} else {
+				require.NoError(t, a.from("v1"))
+				answered++
+			}
+		}
+		require.Greater(t, answered, 10, host)
+		require.Greater(t, refused, 10, host)
+	}
+	require.Contains(t, m.mcpClient("get", "vs", "cart", "-o", "yaml"), "UnknownSubset", "it is told for as long as it is not there")
 }
 
 // Services of a Kuma that were imported are asked by the names that it gives them, and as its routes say.

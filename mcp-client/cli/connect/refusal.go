@@ -35,7 +35,7 @@ func conflictOf(sent *adminv1.Conflicts) *failure.Conflict {
 	var lines []string
 	advice := ""
 	for _, c := range sent.GetConflicts() {
-		lines = append(lines, conflictText(c))
+		lines = append(lines, ConflictText(c))
 		if c.GetExpected() > 0 {
 			advice = "the object has been modified: get it again, and make your change to that; "
 		}
@@ -43,7 +43,8 @@ func conflictOf(sent *adminv1.Conflicts) *failure.Conflict {
 	return &failure.Conflict{Text: strings.Join(lines, "; ") + "; " + advice + "nothing was changed"}
 }
 
-func conflictText(c *adminv1.RevisionConflict) string {
+// ConflictText says what somebody has made of a resource.
+func ConflictText(c *adminv1.RevisionConflict) string {
 	r := c.GetResource()
 	title := words.Title(r.GetGroup(), r.GetKind(), r.GetNamespace(), r.GetName())
 	done := "changed"

@@ -109,6 +109,11 @@ func (s *Server) Silent() error {
 		"It may be starting, or be without its database: ask its /readyz. --timeout sets how long to wait", s.Address, s.Timeout)}
 }
 
+// Undecided says that the server did not answer in time whether it has made a change.
+func (s *Server) Undecided() error {
+	return fmt.Errorf("%w. Whether the change was made is not known", s.Silent())
+}
+
 // advice says what to do about a failed connection.
 func (s *Server) advice(message string) string {
 	switch {

@@ -24,14 +24,24 @@ const (
 	// SARIF and GitHub are forms of problems alone.
 	SARIF  Format = "sarif"
 	GitHub Format = "github"
+	// Terraform is a form of resources alone.
+	Terraform Format = "terraform"
 )
 
 var (
 	formats = []Format{Table, Wide, YAML, JSON, Name}
 	// reports are forms of what is wrong, for the programs that show it beside the code.
 	reports = []Format{SARIF, GitHub}
+	// imports are forms in which other programs take resources over.
+	imports = []Format{Terraform}
 	// templated formats take a template.
 	templated = []Format{JSONPath, CustomColumns}
+)
+
+// The annotations of commands that print problems as reports for other programs, and resources for others to take over.
+const (
+	Reports = "reports"
+	Imports = "imports"
 )
 
 const formatHelp = `how to print: table, wide, yaml, json, name, jsonpath=TEMPLATE or custom-columns=TITLE:PATH,...`
@@ -53,7 +63,7 @@ func (o *Choice) Set(text string) error {
 	name, written, given := strings.Cut(text, "=")
 	f := Format(name)
 	switch {
-	case (slices.Contains(formats, f) || slices.Contains(reports, f)) && !given:
+	case slices.Contains(slices.Concat(formats, reports, imports), f) && !given:
 		*o = Choice{text: text, Format: f}
 		return nil
 	case name == "go-template": // to run templates of Go nearly doubles a program: the linker can leave out no method then
@@ -89,13 +99,23 @@ func (o *Choice) IsTable() bool { return o.Format == Table || o.Format == Wide }
 // IsReport reports whether the format is one of problems alone.
 func (o *Choice) IsReport() bool { return slices.Contains(reports, o.Format) }
 
+// IsImport reports whether the format is one of resources alone, for other programs.
+func (o *Choice) IsImport() bool { return slices.Contains(imports, o.Format) }
+
 // IsTree reports whether to print the whole answer, or pick from it with a template.
 func (o *Choice) IsTree() bool { return !o.IsTable() && o.Format != Name }
 
 // CompleteFormats adds no space after formats that end in "=" and take a template.
-func CompleteFormats(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func CompleteFormats(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	all := formats
+	if cmd.Annotations[Reports] != "" {
+		all = slices.Concat(all, reports)
+	}
+	if cmd.Annotations[Imports] != "" {
+		all = slices.Concat(all, imports)
+	}
 	var names []cobra.Completion
-	for _, f := range formats {
+	for _, f := range all {
 		names = append(names, string(f))
 	}
 	for _, f := range templated {

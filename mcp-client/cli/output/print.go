@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
+	"github.com/pgmesh/pgmesh/internal/terraform"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 )
@@ -55,9 +56,29 @@ func (p *Printer) PrintResources(resources []*kinds.Resource, named bool, status
 			}
 		}
 		return nil
+	case Terraform:
+		return p.printImports(resources)
 	case Table, Wide, SARIF, GitHub:
 	}
 	return p.printTables(resources, statuses)
+}
+
+// printImports prints blocks by which Terraform takes resources over, and tells how many are not its own to take: those
+// of registries and of machines, which change by themselves.
+func (p *Printer) printImports(resources []*kinds.Resource) error {
+	var keys []kinds.Key
+	left := 0
+	for _, r := range resources {
+		if _, machine := r.Annotations[kinds.MachineAnnotation]; machine || r.Origin() != "" {
+			left++
+			continue
+		}
+		keys = append(keys, r.Key())
+	}
+	if left > 0 {
+		fmt.Fprintf(p.Err, "left out: %s of registries or of machines that register themselves\n", words.Counted(left, "resource", "resources"))
+	}
+	return p.Print(terraform.Imports(keys))
 }
 
 func (p *Printer) printResourceTree(resources []*kinds.Resource, named bool, w kinds.Writer) error {

@@ -24,7 +24,7 @@ func (p *Printer) PrintTree(v any) error {
 		return p.PrintPath(text)
 	case CustomColumns:
 		return p.printCustomColumns(text)
-	case Table, Wide, Name, JSON, SARIF, GitHub:
+	case Table, Wide, Name, JSON, SARIF, GitHub, Terraform:
 	}
 	_, err = p.Out.Write(text)
 	return err

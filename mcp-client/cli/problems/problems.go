@@ -132,7 +132,7 @@ problems beside the code, and -o github for annotations in GitHub's workflows.`,
   mcp-client problems -n shop -o json
   mcp-client analyze mesh/
   mcp-client analyze mesh/ reviews.yaml -o sarif > problems.sarif`,
-		Annotations: map[string]string{session.Reports: "yes"},
+		Annotations: map[string]string{output.Reports: "yes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				from.Paths, from.Recursive = args, true
@@ -175,7 +175,7 @@ func (p program) printProblems(found []Problem, where string) error {
 		return p.printSARIF(found)
 	case output.GitHub:
 		return p.printAnnotations(found)
-	case output.Table, output.Wide, output.YAML, output.JSON, output.Name, output.JSONPath, output.CustomColumns:
+	case output.Table, output.Wide, output.YAML, output.JSON, output.Name, output.JSONPath, output.CustomColumns, output.Terraform:
 	}
 	if p.Output.IsTree() {
 		return p.PrintTree(found)

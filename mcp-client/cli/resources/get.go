@@ -4,6 +4,7 @@ package resources
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -38,33 +39,29 @@ something comes from a registry, and with -o wide.
 
 A pgmesh server also tells what became of each: STATUS is Programmed once all connected proxies run it that it concerns, and otherwise a
 word that says why not; PROXIES is how many run it, of how many. -o yaml and -o json have the conditions in the field status, which apply
-leaves out, and metadata.resourceVersion, the revision that changed the resource last: apply refuses what was changed since, unless it is as the file has it.`,
+leaves out, and metadata.resourceVersion, the revision that changed the resource last: apply refuses what was changed since, unless it is as the file has it.
+
+-o terraform prints blocks by which Terraform and OpenTofu import the resources, and write the configuration of them: plan
+-generate-config-out. What registries and machines have written is left out, for it changes by itself.`,
 		Example: `  mcp-client get vs
   mcp-client get virtualservice reviews -o yaml
   mcp-client get vs,dr -A -l app=reviews
   mcp-client get serviceentries -A --origin database
   mcp-client get vs -A --sort-by .metadata.creationTimestamp --no-headers
   mcp-client get vs -A --field-selector metadata.namespace!=prod --show-labels
-  mcp-client get all -A -o yaml > mesh.yaml`,
+  mcp-client get all -A -o yaml > mesh.yaml
+  mcp-client get vs,dr -n shop -o terraform > imports.tf`,
+		Annotations:       map[string]string{output.Imports: "yes"},
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && kinds.IsSecretName(args[0]) {
 				return secrets.List(cmd.Context(), p.Session, args[1:])
 			}
-			var err error
-			if g.query, err = arguments.Parse(args); err != nil {
+			if err := g.chooses(args, labels, fields, sorting); err != nil {
 				return failure.Usage(cmd, err)
 			}
-			if g.labels, err = selector.Parse(labels); err != nil {
-				return failure.Usage(cmd, err)
-			}
-			if g.fields, err = parseFields(fields); err != nil {
-				return failure.Usage(cmd, err)
-			}
-			if sorting != "" {
-				if g.sorting, err = output.ParsePath(sorting); err != nil {
-					return failure.Usage(cmd, err)
-				}
+			if g.watch && p.Output.IsImport() {
+				return failure.Usage(cmd, errors.New("-o terraform is of what there is, and not of what changes: leave --watch out"))
 			}
 			if g.watch {
 				return p.getAndWatch(cmd.Context(), g)
@@ -90,6 +87,23 @@ type getting struct {
 	origin  string
 	sorting output.Path
 	watch   bool
+}
+
+// chooses reads what the arguments and flags choose.
+func (g *getting) chooses(args []string, labels, fields, sorting string) (err error) {
+	if g.query, err = arguments.Parse(args); err != nil {
+		return err
+	}
+	if g.labels, err = selector.Parse(labels); err != nil {
+		return err
+	}
+	if g.fields, err = parseFields(fields); err != nil {
+		return err
+	}
+	if sorting != "" {
+		g.sorting, err = output.ParsePath(sorting)
+	}
+	return err
 }
 
 // selects reports whether a resource has the origin and the fields that are asked for.

@@ -2,6 +2,7 @@ package resources_test
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -144,4 +145,40 @@ func TestGetGoesOn(t *testing.T) {
 	m.OK("delete", "vs/reviews")
 	require.Equal(t, []string{"virtualservice.networking.istio.io/default/reviews deleted"}, w.Lines(w.Out, 1))
 	require.Equal(t, 130, w.Interrupt())
+}
+
+// What is the mesh's own is printed as imports for Terraform; what comes from registries and machines is counted.
+func TestGetPrintsImportsForTerraform(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	require.Equal(t, `import {
+  to = pgmesh_virtual_service.ratings
+  id = "default/ratings"
+}
+import {
+  to = pgmesh_virtual_service.reviews
+  id = "default/reviews"
+}
+`, m.OK("get", "vs", "-o", "terraform"))
+	everywhere := m.OK("get", "vs,dr,gtw,gatewayclasses", "-A", "-o", "terraform")
+	for _, block := range []string{
+		"to = pgmesh_virtual_service.default_reviews\n  id = \"default/reviews\"", "to = pgmesh_virtual_service.prod_reviews\n  id = \"prod/reviews\"",
+		"to = pgmesh_virtual_service.ratings\n", "to = pgmesh_destination_rule.reviews\n", "to = pgmesh_gateway_api_gateway.edge\n", "to = pgmesh_gateway_class.pgmesh\n  id = \"pgmesh\"",
+	} {
+		require.Contains(t, everywhere, block)
+	}
+	m.Apply("apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: mine}\nspec: {address: 10.0.0.1}\n")
+	m.Execute(`INSERT INTO mesh.workload_groups (namespace, name, spec) VALUES ('shop', 'cart', '{"template": {}}')`)
+	m.Register(m.Store())
+	r := m.Run("get", "we", "-A", "-o", "terraform")
+	require.Contains(t, r.Out, "pgmesh_workload_entry.mine")
+	require.Equal(t, 1, strings.Count(r.Out, "import {"), r.Out)
+	require.Regexp(t, "left out: [1-9][0-9]* resources? of registries or of machines", r.Err)
+
+	for _, args := range [][]string{{"kinds"}, {"history"}, {"export"}, {"watch", "vs"}, {"get", "vs", "-w"}} {
+		r := m.Run(append(args, "-o", "terraform")...)
+		require.Equal(t, 2, r.Code, args)
+		require.Contains(t, r.Err, "-o terraform is of ")
+		require.Empty(t, r.Out)
+	}
 }

@@ -150,7 +150,7 @@ func (w *watcher) print(revision int64, now time.Time, changes []watched) error 
 		return w.printYAML(revision, now, changes)
 	case output.Name:
 		return w.printNames(changes)
-	case output.Table, output.Wide, output.CustomColumns, output.SARIF, output.GitHub:
+	case output.Table, output.Wide, output.CustomColumns, output.SARIF, output.GitHub, output.Terraform:
 	}
 	return w.printLines(revision, now, changes)
 }

@@ -24,7 +24,7 @@ func Ask[Req, Resp any](ctx context.Context, s *Session, m connect.Method[adminv
 func Change[Req, Resp any](ctx context.Context, s *Session, m connect.Method[adminv1.AdminServiceClient, Req, Resp], req *Req) (*Resp, error) {
 	return connect.Call(ctx, &s.Server, adminv1.NewAdminServiceClient, m, req, func(err error) error {
 		if status.Code(err) == codes.DeadlineExceeded {
-			return fmt.Errorf("%w. Whether the change was made is not known; running this again is safe", s.Server.Silent())
+			return fmt.Errorf("%w; running this again is safe", s.Server.Undecided())
 		}
 		return s.Server.Explain(err)
 	})

@@ -44,14 +44,14 @@ func (s *Session) Begin(cmd *cobra.Command) error {
 	if err := s.ApplySettings(cmd); err != nil {
 		return err
 	}
-	if s.Output.IsReport() && cmd.Annotations[Reports] == "" {
+	if s.Output.IsReport() && cmd.Annotations[output.Reports] == "" {
 		return failure.Usage(cmd, fmt.Errorf("-o %s is of mcp-client analyze alone", s.Output.Format))
+	}
+	if s.Output.IsImport() && cmd.Annotations[output.Imports] == "" {
+		return failure.Usage(cmd, fmt.Errorf("-o %s is of mcp-client get alone", s.Output.Format))
 	}
 	return nil
 }
-
-// Reports is the annotation of commands that print problems as reports for other programs.
-const Reports = "reports"
 
 // Given reports whether a flag was given on the command line itself.
 func (s *Session) Given(flag string) bool { return s.given[flag] }

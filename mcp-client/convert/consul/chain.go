@@ -1,7 +1,6 @@
 package consul
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/convert/fields"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/virtual"
 )
 
 // target is where a part of the requests goes in the end. Consul finds it in steps: the router of a service names
@@ -20,19 +20,14 @@ import (
 type target struct {
 	service           *service
 	subset            string
-	share             float64 // of all requests, at most 1
+	missing           *networking.Destination // in the place of both: what stands for a target that cannot be said
+	share             float64                 // of all requests, at most 1
 	timeout           time.Duration
 	request, response *networking.Headers_HeaderOperations
 }
 
 // longest bounds how far services may lead to others.
 const longest = 20
-
-// unsaid is why the targets of requests cannot be said.
-type unsaid struct {
-	at        report.Place
-	what, why string
-}
 
 // virtualService writes where requests to a service go, if it is not simply to its instances.
 func (c *Conversion) virtualService(s *service) {
@@ -48,7 +43,7 @@ func (c *Conversion) virtualService(s *service) {
 				v.Http = append(v.Http, route)
 			}
 		}
-		v.Http = append(v.Http, c.to(s, "", nil))
+		v.Http = append(v.Http, c.to(s, "", s.at, s.rest()))
 	}
 	if at := firstOf(s.router, s.splitter, s.resolver); len(v.GetHttp())+len(v.GetTcp()) > 0 {
 		c.Add("VirtualService", s.namespace, result.Name(s.name), v, at.At)
@@ -61,9 +56,16 @@ func firstOf(all ...*fields.Object) *fields.Object {
 
 // connections writes where connections go that are not read.
 func (c *Conversion) connections(s *service, v *networking.VirtualService) {
-	targets, why := c.resolve(s, "", 1)
+	for _, o := range []*fields.Object{s.router, s.splitter} {
+		if o == nil {
+			continue
+		}
+		c.Lose(o.At, fmt.Sprintf("it is about requests, and the service-defaults of %s say that it speaks %s: it has no effect", s.name, s.defaults.Text("Protocol")), `say Protocol = "http" there, if it does`)
+		o.Settle()
+	}
+	targets, why := c.resolve(s, "", 1, s.at)
 	if why != nil {
-		c.Lose(why.at, why.what+": connections go on to the service itself", why.why)
+		c.Lose(why.at, why.what+": connections go on to the service itself", why.instead)
 		return
 	}
 	if s.resolver.Has("RequestTimeout") && targets[0].timeout > 0 {
@@ -72,23 +74,20 @@ func (c *Conversion) connections(s *service, v *networking.VirtualService) {
 	v.Tcp = []*networking.TCPRoute{{Route: []*networking.RouteDestination{{Destination: c.destination(targets[0])}}}}
 }
 
-// to is a route to a service, or to a subset of it, without anything said about retries: Consul makes none then.
-func (c *Conversion) to(s *service, subset string, at *report.Place) *networking.HTTPRoute {
+// to is a route to a service, or to a subset of it that something at a place names, without anything said about
+// retries: Consul makes none then. If it cannot be said, whose requests they are is told.
+func (c *Conversion) to(s *service, subset string, at report.Place, whose string) *networking.HTTPRoute {
 	out := &networking.HTTPRoute{Retries: &networking.HTTPRetry{}}
 	var targets []target
 	var why *unsaid
 	if subset == "" {
 		targets, why = c.split(s, 1, nil)
 	} else {
-		targets, why = c.resolve(s, subset, 1)
+		targets, why = c.resolve(s, subset, 1, at)
 	}
 	if why != nil {
-		whose := refusedOf(s, subset, at != nil)
-		if at == nil {
-			at = &why.at
-		}
-		c.Lose(*at, why.what+": "+whose, why.why)
-		return refusing(nil)
+		c.Lose(why.at, why.what+": "+whose+" are answered with 503", why.instead)
+		return virtual.Refusing(nil)
 	}
 	weights := weightsOf(targets)
 	for i, t := range targets {
@@ -110,27 +109,13 @@ func (c *Conversion) to(s *service, subset string, at *report.Place) *networking
 	return out
 }
 
-// refusedOf says whose requests are refused: those of a route, or all that no route of the service is for. A splitter
-// of which one split cannot be said refuses those of the others, too: nobody said who is to have its share.
-func refusedOf(s *service, subset string, ofRoute bool) string {
-	which := "ALL requests of " + s.name
-	switch {
-	case ofRoute && (s.splitter == nil || subset != ""):
-		return refused
-	case ofRoute:
-		which = "ALL requests of the route"
-	case len(s.router.Objects("Routes")) > 0:
-		which += " that no route of its service-router is for"
+// rest says which requests of a service its router has no route for.
+func (s *service) rest() string {
+	all := "ALL requests of " + s.name
+	if len(s.router.Objects("Routes")) > 0 {
+		all += " that no route of its service-router is for"
 	}
-	if s.splitter != nil && subset == "" {
-		which += ", also those of the other splits,"
-	}
-	return which + " are answered with 503"
-}
-
-// refusing is a route that lets nothing through.
-func refusing(match []*networking.HTTPMatchRequest) *networking.HTTPRoute {
-	return &networking.HTTPRoute{Match: match, DirectResponse: &networking.HTTPDirectResponse{Status: 503}}
+	return all
 }
 
 // weightsOf are the shares as whole numbers, finer than percents where these are not enough.
@@ -151,6 +136,9 @@ func weightsOf(targets []target) []int32 {
 
 // destination names its port where the service has several, of which each leads to all instances.
 func (c *Conversion) destination(t target) *networking.Destination {
+	if t.missing != nil {
+		return t.missing
+	}
 	out := &networking.Destination{Host: t.service.host()}
 	if t.subset != "" {
 		out.Subset = subsetName(t.subset)
@@ -164,66 +152,62 @@ func (c *Conversion) destination(t target) *networking.Destination {
 // split divides requests as the splitters of a service, and of those that it leads to, say.
 func (c *Conversion) split(s *service, share float64, on []*service) ([]target, *unsaid) {
 	if slices.Contains(on, s) || len(on) > longest {
-		return nil, &unsaid{s.splitter.At, "its splits lead to itself", "have them end at a service"}
+		return nil, &unsaid{at: s.splitter.At, what: "its splits lead to itself", instead: "have them end at a service"}
 	}
 	if s.splitter == nil {
-		return c.resolve(s, "", share)
+		return c.resolve(s, "", share, s.at)
 	}
 	var out []target
 	for _, o := range s.splitter.Objects("Splits") {
 		weight, _ := o.Number("Weight")
-		subset := o.Text("ServiceSubset")
-		next, why := c.other(s, o)
-		var targets []target
-		switch {
-		case why != nil:
-		case weight == 0:
+		if weight == 0 {
+			o.Settle()
 			continue
-		case next != s && subset == "":
-			targets, why = c.split(next, share*weight/100, append(on, s))
-		default:
-			targets, why = c.resolve(next, subset, share*weight/100)
 		}
-		if why != nil {
+		targets, why := c.leg(s, o, share*weight/100, append(on, s))
+		if why != nil && why.standIn == nil {
+			why.what = o.At.Path + " of " + s.name + ": " + why.what
+			s.splitter.Settle()
 			return nil, why
 		}
+		if why != nil {
+			c.Lose(why.at, fmt.Sprintf("%s: the %v %% of this split of %s are answered with 503, those of the others are not", why.what, weight, s.name), why.instead)
+			targets = []target{{missing: why.standIn, share: share * weight / 100}}
+		}
 		for i := range targets {
-			targets[i].request = both(operations(o.Object("RequestHeaders")), targets[i].request)
-			targets[i].response = both(targets[i].response, operations(o.Object("ResponseHeaders")))
+			targets[i].request = virtual.Both(operations(o.Object("RequestHeaders")), targets[i].request)
+			targets[i].response = virtual.Both(targets[i].response, operations(o.Object("ResponseHeaders")))
 		}
 		out = append(out, targets...)
 	}
 	if len(out) == 0 {
-		return nil, &unsaid{s.splitter.At, "it has no split", "write one"}
+		return nil, &unsaid{at: s.splitter.At, what: "it has no split with a weight", instead: "write one"}
 	}
 	return out, nil
 }
 
-// other is the service that an entry names, or the one that it is of.
-func (c *Conversion) other(s *service, o *fields.Object) (*service, *unsaid) {
-	for _, name := range []string{"Datacenter", "Peer", "SamenessGroup"} {
-		if value := o.Text(name); value != "" {
-			return nil, &unsaid{o.At.In("%s", name), "requests are not sent to another datacenter or mesh by name: " + value, "write a VirtualService with a destination that leads there"}
-		}
+// leg is where one split leads.
+func (c *Conversion) leg(s *service, o *fields.Object, share float64, on []*service) ([]target, *unsaid) {
+	subset := o.Text("ServiceSubset")
+	next, why := c.other(s, o)
+	switch {
+	case why != nil:
+		return nil, why
+	case next != s && subset == "":
+		return c.split(next, share, on)
 	}
-	if partition := o.Text("Partition"); partition != "" && partition != "default" {
-		return nil, &unsaid{o.At.In("Partition"), "another partition is another mesh: " + partition, "write a ServiceEntry for what is there"}
-	}
-	name := cmp.Or(o.Text("Service"), s.name)
-	namespace := cmp.Or(o.Text("Namespace"), s.namespace)
-	next := c.services[key{namespace, name}]
-	if next == nil {
-		return nil, &unsaid{o.At.In("Service"), "nothing is known of the service " + name, "convert what /v1/catalog/service/" + name + " answers with it"}
-	}
-	return next, nil
+	return c.resolve(next, subset, share, o.At.In("ServiceSubset"))
 }
 
-// resolve finds the instances that are meant, as the resolvers of services say.
-func (c *Conversion) resolve(s *service, subset string, share float64) ([]target, *unsaid) {
+// resolve finds the instances that are meant, as the resolvers of services say. What is at the place names the subset.
+func (c *Conversion) resolve(s *service, subset string, share float64, at report.Place) ([]target, *unsaid) {
 	for range longest {
 		redirect := s.resolver.Object("Redirect")
 		if redirect == nil {
-			return c.instances(s, cmp.Or(subset, s.resolver.Text("DefaultSubset")), share)
+			if usual := s.resolver.Text("DefaultSubset"); subset == "" && usual != "" {
+				subset, at = usual, s.resolver.At.In("DefaultSubset")
+			}
+			return c.instances(s, subset, share, at)
 		}
 		next, why := c.other(s, redirect)
 		if why != nil {
@@ -233,22 +217,18 @@ func (c *Conversion) resolve(s *service, subset string, share float64) ([]target
 		if next == s && said == "" {
 			break
 		}
-		subset = said
+		subset, at = said, redirect.At.In("ServiceSubset")
 		if next == s {
-			return c.instances(s, subset, share)
+			return c.instances(s, subset, share, at)
 		}
 		s = next
 	}
-	return nil, &unsaid{s.resolver.At, "its redirects lead to itself", "have them end at a service"}
+	return nil, &unsaid{at: s.resolver.At, what: "its redirects lead to itself", instead: "have them end at a service"}
 }
 
-func (c *Conversion) instances(s *service, subset string, share float64) ([]target, *unsaid) {
+func (c *Conversion) instances(s *service, subset string, share float64, at report.Place) ([]target, *unsaid) {
 	if _, there := s.subsets[subset]; subset != "" && !there {
-		at := s.at
-		if s.resolver != nil {
-			at = s.resolver.At
-		}
-		return nil, &unsaid{at, fmt.Sprintf("there is no subset %s of %s that could be said", subset, s.name), "write it into the service-resolver by the meta of its instances"}
+		return nil, s.lacks(subset, at)
 	}
 	timeout, _ := s.resolver.Duration("RequestTimeout")
 	return []target{{service: s, subset: subset, share: share, timeout: timeout}}, nil

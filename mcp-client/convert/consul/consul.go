@@ -25,7 +25,7 @@ type Conversion struct {
 	protocol  string           // of services that say none
 	defaults  string           // allow or deny: what Consul does where no intention matches; "" if nobody says
 	known     []*fields.Object // all that was read, to tell what nobody has looked at
-	others    map[string]int   // config entries that are not converted, by their kinds
+	proxies   map[string]int   // sidecars and gateways of Consul, by their kinds
 }
 
 // key names a service.
@@ -50,7 +50,7 @@ const everything = "*"
 
 // New returns a conversion that writes to a set.
 func New(namespace string, to *result.Set) *Conversion {
-	return &Conversion{Set: to, namespace: namespace, services: map[key]*service{}, others: map[string]int{}}
+	return &Conversion{Set: to, namespace: namespace, services: map[key]*service{}, proxies: map[string]int{}}
 }
 
 // named returns a service, which is known from now on.
@@ -90,13 +90,13 @@ func (c *Conversion) Convert() {
 	c.policies(all)
 	for _, o := range c.known {
 		for _, at := range o.Unread() {
-			c.Lose(at, "it is not understood, or has no counterpart, and is left out", "see the table in docs/from-consul.md")
+			c.Lose(at, "it is not known here, or has no counterpart, and is left out", insteadOf(at))
 		}
 	}
 	if slices.ContainsFunc(all, func(s *service) bool { return len(s.instances) > 0 }) {
 		c.Note(report.Place{}, "the instances are those of now", "for as long as Consul is there, let mcp-server follow it in place of this: --registry consul://127.0.0.1:8500")
 	}
-	c.TellOthers(c.others)
+	c.tellProxies()
 }
 
 // host is what clients ask for, as in Consul's DNS.
@@ -106,9 +106,6 @@ func (s *service) host() string { return s.name + ".service.consul" }
 func (c *Conversion) http(s *service) bool {
 	return slices.Contains([]string{"HTTP", "HTTP2", "GRPC"}, c.protocolOf(s))
 }
-
-// refused is what a rule becomes that cannot be said whole.
-const refused = "its requests are answered with 503"
 
 func plural(n int, what string) string {
 	if n == 1 {

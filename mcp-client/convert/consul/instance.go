@@ -99,7 +99,7 @@ func (c *Conversion) keep(kind, namespace, name string, i instance) {
 	case name == "consul":
 		return
 	case kind != "" && kind != "typical":
-		c.others[kind]++
+		c.proxies[kind]++
 		return
 	}
 	s := c.named(namespace, name, i.at)

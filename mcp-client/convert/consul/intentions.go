@@ -57,7 +57,7 @@ func (c *Conversion) policies(all []*service) {
 		return
 	}
 	if c.defaults == "" {
-		c.Lose(entries[0].intentions.At, "it is not known what Consul does where no intention matches: requests are refused then",
+		c.Lose(report.Place{File: entries[0].intentions.At.File}, "nothing says what Consul does where no intention matches: requests are refused then",
 			"if it allows them, convert what /v1/agent/self answers with it, or the agent's configuration with acl.default_policy")
 	}
 	sources := map[*service][]source{}
@@ -136,26 +136,48 @@ func (c *Conversion) sources(s *service) (out []source) {
 		if len(f.permissions) > 0 {
 			f.allowed = c.defaults == "allow"
 		}
-		switch unread := len(o.Left()) > 0; {
-		case elsewhere(o):
-			c.Lose(o.At, "it is about another partition, peer or group, whose identities this mesh does not know: it is left out", "let the mesh trust the other one, and write the AuthorizationPolicy: docs/security.md")
+		const byHand = "write the AuthorizationPolicy by hand; for tokens, with a RequestAuthentication: docs/request-authentication.md"
+		if other := elsewhere(o); other != "" {
+			c.Lose(o.At, "it is about a service of the "+other+", whose identities this mesh does not know: it is left out", "let the mesh trust the other one, and write the AuthorizationPolicy: docs/security.md")
 			continue
-		case s.intentions.Has("JWT") || unread || f.namespace == everything && f.name != everything:
-			c.Lose(o.At, "not all of what it asks for can be said: the source is refused", "write the AuthorizationPolicy by hand; for tokens, with a RequestAuthentication: docs/request-authentication.md")
+		}
+		if why := s.unsaidOf(o, &f); why != "" {
+			c.Lose(o.At, why+": the source is refused", byHand)
+			o.Settle()
 			f.allowed, f.permissions = false, nil
 		}
 		out = append(out, f)
 	}
 	if len(s.intentions.Left()) > 0 && len(out) == 0 {
 		out = append(out, source{namespace: everything, name: everything, at: s.intentions.At, destination: exact(s.namespace, s.name)}) // nobody knows whom it refuses
+	} else if len(out) > 0 {
+		s.intentions.Skip("JWT") // each source has told of it
 	}
 	return out
 }
 
-// elsewhere reports whether a source is no service of this mesh.
-func elsewhere(o *fields.Object) bool {
-	partition := o.Text("Partition")
-	return o.Text("Peer")+o.Text("SamenessGroup") != "" || partition != "" && partition != "default"
+// unsaidOf is what a source of the service's intentions asks for and no policy can; "" if there is nothing.
+func (s *service) unsaidOf(o *fields.Object, f *source) string {
+	left := o.Left()
+	switch {
+	case s.intentions.Has("JWT"):
+		return "the intentions ask for tokens (JWT), which is not converted"
+	case len(left) > 0:
+		return "it asks for what is not known here, " + named(o, left)
+	case f.namespace == everything && f.name != everything:
+		return "it is about the services " + f.name + " of all namespaces, and an identity is of one"
+	}
+	return ""
+}
+
+// elsewhere is where the service of a source is, if it is none of this mesh.
+func elsewhere(o *fields.Object) string {
+	for _, of := range elsewheres {
+		if value := o.Text(of.field); value != "" && (of.field != "Partition" || value != "default") {
+			return of.called + " " + value
+		}
+	}
+	return ""
 }
 
 // rest refuses for services that nobody has told of what Consul refuses for them.

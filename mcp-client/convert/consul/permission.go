@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,7 +14,6 @@ import (
 type permission struct {
 	allow      bool
 	conditions []condition
-	at         *fields.Object
 	unsaid     bool // there are conditions beyond these
 }
 
@@ -29,31 +29,52 @@ func (c condition) opposite() condition {
 	return c
 }
 
-// permission reads one.
+// permission reads one, and tells what of it cannot be said.
 func (c *Conversion) permission(o *fields.Object) permission {
-	p := permission{allow: o.Text("Action") == "allow", at: o}
+	p := permission{allow: o.Text("Action") == "allow"}
 	h := o.Object("HTTP")
-	add := func(one condition, said bool) {
+	var beyond []string
+	add := func(name string, one condition, said bool) {
 		if said {
 			p.conditions = append(p.conditions, one)
+		} else {
+			beyond = append(beyond, name)
 		}
-		p.unsaid = p.unsaid || !said
 	}
 	exact, prefix, methods := h.Text("PathExact"), h.Text("PathPrefix"), h.Texts("Methods")
 	if exact != "" {
-		add(condition{of: "path", values: []string{exact}}, !strange(exact))
+		add("HTTP.PathExact", condition{of: "path", values: []string{exact}}, !strange(exact))
 	}
 	if prefix != "" && prefix != "/" {
-		add(condition{of: "path", values: []string{prefix + "*"}}, !strange(prefix) && exact == "")
+		add("HTTP.PathPrefix", condition{of: "path", values: []string{prefix + "*"}}, !strange(prefix) && exact == "")
 	}
 	if len(methods) > 0 {
-		add(condition{of: "method", values: methods}, !slices.ContainsFunc(methods, strange))
+		add("HTTP.Methods", condition{of: "method", values: methods}, !slices.ContainsFunc(methods, strange))
 	}
 	for _, header := range h.Objects("Header") {
-		add(headerOf(header))
+		one, said := headerOf(header)
+		add("HTTP.Header "+header.Text("Name"), one, said)
+		if !said {
+			header.Settle()
+		}
 	}
-	p.unsaid = p.unsaid || len(o.Unread()) > 0
+	if unread := o.Unread(); len(unread) > 0 {
+		beyond = append(beyond, named(o, unread))
+	}
+	if p.unsaid = len(beyond) > 0; p.unsaid {
+		c.tellUnsaid(o, p.allow, strings.Join(beyond, ", "))
+	}
 	return p
+}
+
+// tellUnsaid tells what becomes of a permission of which some conditions cannot be said.
+func (c *Conversion) tellUnsaid(o *fields.Object, allow bool, conditions string) {
+	becomes := "more is refused than the permission denies"
+	if allow {
+		becomes = "what the permission allows is refused, unless a later one allows it"
+	}
+	c.Lose(o.At, "no policy can ask for "+conditions+": "+becomes, "write the AuthorizationPolicy by hand")
+	o.Settle()
 }
 
 // strange reports whether a value has a sign that means something in a policy, or nothing at all.
@@ -91,22 +112,18 @@ func (c *Conversion) rules(s *service, f *source, from *security.Source) (out []
 		return out
 	}
 	if !c.http(s) {
-		c.Lose(f.at, "it is about requests, and "+s.name+" is asked by connections: the source is refused, as in Consul", "say in service-defaults what the service speaks")
+		c.Lose(f.at, fmt.Sprintf("its permissions are about requests, and nothing says that %s speaks HTTP: the source is refused", s.name), "say in its service-defaults what it speaks, or in proxy-defaults what all do")
 		return nil
 	}
 	before := [][]condition{nil} // each is one way of not being denied so far
-	for _, p := range append(slices.Clone(f.permissions), permission{allow: f.allowed, at: nil}) {
+	for _, p := range append(slices.Clone(f.permissions), permission{allow: f.allowed}) {
 		switch {
-		case p.allow && p.unsaid:
-			c.Lose(p.at.At, "not all of its conditions can be said: what it allows is refused, unless a later permission allows it", "write the AuthorizationPolicy by hand")
+		case p.allow && p.unsaid: // what it allows is refused
 		case p.allow:
 			for _, way := range before {
 				out = append(out, rule(whom, append(slices.Clone(way), p.conditions...)))
 			}
-		case p.unsaid:
-			c.Lose(p.at.At, "not all of its conditions can be said: more is refused than it denies", "write the AuthorizationPolicy by hand")
-			before = without(before, p)
-		default:
+		default: // of one that is not said whole, more is denied
 			before = without(before, p)
 		}
 		if len(before) > mostRules || len(out) > mostRules {

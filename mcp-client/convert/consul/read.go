@@ -75,12 +75,12 @@ func (c *Conversion) value(value any, at report.Place) error {
 	case o.Has("Service") && o.Has("Node"):
 		c.ofHealth(o)
 	case o.Has("SourceName") && o.Has("DestinationName"):
-		c.Lose(at, "it is an intention of old, and is left out", "read it as a config entry: consul config read -kind service-intentions -name "+o.Text("DestinationName"))
+		c.Lose(at, "it is an intention as older versions of Consul have it, and is left out", "read it as a config entry: consul config read -kind service-intentions -name "+o.Text("DestinationName"))
 	case c.ofAgent(o):
 	case allServices(value):
 		c.ofServices(value.(map[string]any), at) //nolint:forcetypeassert // it is what was asked
 	default:
-		c.Lose(at, "it is nothing that is known of Consul, and is left out",
+		c.Lose(at, "it is not known what this is of Consul, and it is left out",
 			"read what /v1/catalog/service/NAME, /v1/health/service/NAME or /v1/agent/services answers, consul config read, or definitions of services")
 	}
 	return nil
@@ -111,7 +111,7 @@ func (c *Conversion) entryOf(o *fields.Object) {
 		c.known = append(c.known, o)
 		c.proxyDefaults(o)
 	case into == nil:
-		c.Lose(o.At, "there is nothing that a "+kind+" becomes by itself", "docs/from-consul.md has what takes its place")
+		c.Lose(o.At, "a config entry of this kind is not converted: it is left out", cmp.Or(entries[strings.ToLower(kind)], "docs/from-consul.md has what takes the place of some"))
 	default:
 		c.known = append(c.known, o)
 		at := into(c.named(namespace, name, o.At))

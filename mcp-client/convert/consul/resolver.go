@@ -22,22 +22,35 @@ func (c *Conversion) subsetsOf(s *service) map[string]map[string]string {
 	all := s.resolver.Named("Subsets")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		subset := all[name]
-		filter := subset.Text("Filter")
-		labels, said := labelsOfFilter(filter)
-		for key, value := range labels {
-			said = said && kinds.ValidLabel(key, value) && key != appLabel
-		}
-		if !said {
-			c.Lose(subset.At, fmt.Sprintf("labels cannot say the filter %s: the subset is left out, and requests to it are answered with 503, and so are all of a splitter that has a split for it", filter),
-				"give its instances a meta of their own, and filter by Service.Meta.KEY == VALUE")
+		filter, healthy := subset.Text("Filter"), subset.Yes("OnlyPassing")
+		labels, why := subsetLabels(filter)
+		if why != "" {
+			c.Lose(subset.At, why+": the subset is left out, and requests for it are answered with 503", "give its instances a meta of their own, and filter by Service.Meta.KEY == VALUE")
 			continue
 		}
-		if subset.Yes("OnlyPassing") {
+		if healthy {
 			c.Note(subset.At.In("OnlyPassing"), "instances with a warning are asked, too", "")
 		}
 		out[name] = labels
 	}
 	return out
+}
+
+// subsetLabels are the labels that stand for a filter, or why none do.
+func subsetLabels(filter string) (labels map[string]string, why string) {
+	labels, said := labelsOfFilter(filter)
+	if !said {
+		return nil, "a subset is a set of labels here, and labels cannot say the filter " + filter
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		switch value := labels[key]; {
+		case key == appLabel:
+			return nil, fmt.Sprintf("the filter %s is about the meta %s, and the label %s has the name of the service", filter, appLabel, appLabel)
+		case !kinds.ValidLabel(key, value):
+			return nil, fmt.Sprintf("the filter %s is about what cannot be a label, %s: %s", filter, key, value)
+		}
+	}
+	return labels, ""
 }
 
 // destinationRule writes how a service is asked: its subsets, its balance and its limits.
@@ -79,13 +92,13 @@ func (c *Conversion) balance(o *fields.Object) *networking.LoadBalancerSettings 
 	policy := o.Text("Policy")
 	if lb, is := simple[policy]; is {
 		if count, there := o.Object("LeastRequestConfig").Whole("ChoiceCount"); there && count > 0 {
-			c.Lose(o.At.In("LeastRequestConfig.ChoiceCount"), "two instances are compared", "")
+			c.Lose(o.At.In("LeastRequestConfig.ChoiceCount"), fmt.Sprintf("of two instances the one with fewer requests is asked, and not of %d", count), "")
 		}
 		return &networking.LoadBalancerSettings{LbPolicy: &networking.LoadBalancerSettings_Simple{Simple: lb}}
 	}
 	if policy != "ring_hash" && policy != "maglev" {
 		if policy != "" {
-			c.Lose(o.At.In("Policy"), "there is no such balance here: "+policy, "write the DestinationRule by hand")
+			c.Lose(o.At.In("Policy"), "there is no balance "+policy+" here: instances are chosen as of any service", "write loadBalancer into the DestinationRule")
 		}
 		return nil
 	}
@@ -140,22 +153,27 @@ func (c *Conversion) failover(s *service, p *networking.TrafficPolicy) {
 	all := s.resolver.Named("Failover")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		f := all[name]
-		to := f.Texts("Datacenters")
+		to, other := f.Texts("Datacenters"), f.Text("Service")+f.Text("ServiceSubset")
 		for _, target := range f.Objects("Targets") {
 			if target.Text("Service") != "" || target.Text("ServiceSubset") != "" || target.Text("Peer") != "" || target.Text("Datacenter") == "" {
-				to = nil
-				break
+				other = "a target"
+				target.Settle()
+				continue
 			}
 			to = append(to, target.Text("Datacenter"))
 		}
 		from := s.datacenters(to)
-		switch other := f.Text("Service") + f.Text("ServiceSubset"); {
+		switch {
 		case other != "" || len(to) == 0:
-			c.Lose(f.At, "requests do not go to another service or subset when all instances fail: they are answered with 503", "write a VirtualService that leads there, when it is needed")
+			c.Lose(f.At, "requests go to another datacenter when all instances fail, but to no other service, subset or peer: they are answered with 503", "write a VirtualService that leads there, when it is needed")
 		case name != everything:
-			c.Lose(f.At, "a subset has no failover of its own: that of the service is to be said of "+everything, "")
+			c.Lose(f.At, "a subset has no failover of its own, but that of its service: it is left out", "say it of "+everything+", for all subsets")
+		case len(from) == 0:
+			c.Lose(f.At, fmt.Sprintf("no instance was read that is in another datacenter than %s, so it is not known for whom they stand in: any datacenter is asked when the own one fails", strings.Join(to, ", ")),
+				"convert what /v1/catalog/service/"+s.name+" answers with it")
+			c.ejects(p)
 		case len(from) != 1 || len(to) > 1:
-			c.Lose(f.At, fmt.Sprintf("the order in which %s stand in for others cannot be said: any datacenter is asked when the own one fails", strings.Join(to, ", ")),
+			c.Lose(f.At, fmt.Sprintf("there are instances in %s, and %s are to stand in for them: only who stands in for one datacenter can be said, so any is asked when the own one fails", strings.Join(from, ", "), strings.Join(to, ", ")),
 				"write pairs of regions into localityLbSetting.failover of the DestinationRule")
 			c.ejects(p)
 		default:

@@ -1,7 +1,7 @@
 package consul
 
 import (
-	"maps"
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,33 +10,36 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/mcp-client/convert/fields"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/virtual"
 )
 
 // route is one of a service-router.
 func (c *Conversion) route(s *service, o *fields.Object) *networking.HTTPRoute {
-	match, said := c.match(o.Object("Match").Object("HTTP"))
-	if unread := o.Object("Match").Unread(); len(unread) > 0 {
-		said = false
-	}
-	d := o.Object("Destination")
-	at := o.At
-	if !said {
-		c.Lose(at, "its match cannot be said: the route is left out, and its requests go where the next that matches leads", "write it into the VirtualService by hand")
+	match, why := c.match(o.Object("Match"))
+	if why != "" {
+		c.Lose(o.At, why+": the route is left out, and its requests go where the next that matches leads", "write it into the VirtualService by hand")
+		o.Settle()
 		return nil
 	}
-	next, why := s, (*unsaid)(nil)
+	d := o.Object("Destination")
+	next, unknown := s, (*unsaid)(nil)
 	if d != nil {
-		next, why = c.other(s, d)
+		next, unknown = c.other(s, d)
 	}
-	if why != nil {
-		c.Lose(why.at, why.what+": "+refused, why.why)
-		return refusing(match)
+	whose := "the requests of " + o.At.Path + " of the service-router of " + s.name
+	if unknown != nil {
+		c.Lose(unknown.at, unknown.what+": "+whose+" are answered with 503", unknown.instead)
+		d.Settle()
+		return virtual.Refusing(match)
 	}
-	out := c.to(next, d.Text("ServiceSubset"), &at)
+	out := c.to(next, d.Text("ServiceSubset"), o.At.In("Destination.ServiceSubset"), whose)
 	out.Match = match
-	if out.GetDirectResponse() == nil {
-		c.said(out, d)
+	if out.GetDirectResponse() != nil {
+		d.Settle()
+		return out
 	}
+	c.said(out, d)
 	return out
 }
 
@@ -75,39 +78,44 @@ func (c *Conversion) retries(out *networking.HTTPRoute, d *fields.Object) {
 	out.Retries = &networking.HTTPRetry{Attempts: int32(min(count, 1000)), RetryOn: strings.Join(on, ",")}
 }
 
-// match is what a request has to be for a route. It is never without a word wider than that.
-func (c *Conversion) match(o *fields.Object) ([]*networking.HTTPMatchRequest, bool) {
+// match is what a request has to be for a route, or why that cannot be said. It is never without a word wider than that.
+func (c *Conversion) match(of *fields.Object) (all []*networking.HTTPMatchRequest, why string) {
+	o := of.Object("HTTP")
 	m := &networking.HTTPMatchRequest{IgnoreUriCase: o.Yes("CaseInsensitive")}
 	exact, prefix, expression := o.Text("PathExact"), o.Text("PathPrefix"), o.Text("PathRegex")
 	switch {
 	case exact != "":
-		m.Uri = exactly(exact)
+		m.Uri = virtual.Exactly(exact)
 	case prefix != "":
-		m.Uri = &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: prefix}}
+		m.Uri = virtual.Prefix(prefix)
 	case expression != "":
-		m.Uri = like(expression)
+		m.Uri = virtual.Like(expression)
 	default:
-		m.Uri, m.IgnoreUriCase = &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: "/"}}, false
+		m.Uri, m.IgnoreUriCase = virtual.Prefix("/"), false
 	}
 	if methods := o.Texts("Methods"); len(methods) == 1 {
-		m.Method = exactly(methods[0])
+		m.Method = virtual.Exactly(methods[0])
 	} else if len(methods) > 1 {
-		m.Method = like(strings.Join(methods, "|"))
+		m.Method = virtual.Like(strings.Join(methods, "|"))
 	}
-	said := headers(m, o.Objects("Header")) && parameters(m, o.Objects("QueryParam"))
-	return []*networking.HTTPMatchRequest{m}, said && len(o.Unread()) == 0
+	why = cmp.Or(headers(m, o.Objects("Header")), parameters(m, o.Objects("QueryParam")))
+	if unread := of.Unread(); len(unread) > 0 {
+		why = "its match asks for what is not known here, " + named(of, unread)
+	}
+	return []*networking.HTTPMatchRequest{m}, why
 }
 
-func exactly(text string) *networking.StringMatch {
-	return &networking.StringMatch{MatchType: &networking.StringMatch_Exact{Exact: text}}
+// named are the fields at places within an object.
+func named(of *fields.Object, places []report.Place) string {
+	var names []string
+	for _, at := range places {
+		names = append(names, strings.TrimPrefix(at.Path, of.At.Path+"."))
+	}
+	return strings.Join(names, ", ")
 }
 
-func like(expression string) *networking.StringMatch {
-	return &networking.StringMatch{MatchType: &networking.StringMatch_Regex{Regex: expression}}
-}
-
-// headers reads conditions on headers. A header has one, and one that it must not meet.
-func headers(m *networking.HTTPMatchRequest, all []*fields.Object) bool {
+// headers reads conditions on headers, and says why one cannot be said. A header has one, and one that it must not meet.
+func headers(m *networking.HTTPMatchRequest, all []*fields.Object) (why string) {
 	for _, o := range all {
 		value := valueOf(o)
 		into := &m.Headers
@@ -118,12 +126,23 @@ func headers(m *networking.HTTPMatchRequest, all []*fields.Object) bool {
 		if *into == nil {
 			*into = map[string]*networking.StringMatch{}
 		}
-		if (*into)[name] != nil || value == nil {
-			return false
+		if why = unfit(name, value, (*into)[name]); why != "" {
+			return "of its match, Header " + why
 		}
 		(*into)[name] = value
 	}
-	return true
+	return ""
+}
+
+// unfit is why a condition cannot stand beside the one that there is of the same name.
+func unfit(name string, value, before *networking.StringMatch) string {
+	switch {
+	case value == nil:
+		return name + " says nothing of its value"
+	case before != nil:
+		return name + " is there twice, and a match has one condition on it"
+	}
+	return ""
 }
 
 // valueOf is what a header has to be.
@@ -135,76 +154,49 @@ func valueOf(o *fields.Object) *networking.StringMatch {
 	exact, prefix, suffix, part, expression := o.Text("Exact"), o.Text("Prefix"), o.Text("Suffix"), o.Text("Contains"), o.Text("Regex")
 	switch {
 	case o.Yes("Present"):
-		return &networking.StringMatch{}
+		return virtual.Present()
 	case exact != "" && anyCase == "":
-		return exactly(exact)
+		return virtual.Exactly(exact)
 	case exact != "":
-		return like(anyCase + regexp.QuoteMeta(exact))
+		return virtual.Like(anyCase + regexp.QuoteMeta(exact))
 	case prefix != "" && anyCase == "":
-		return &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: prefix}}
+		return virtual.Prefix(prefix)
 	case prefix != "":
-		return like(anyCase + regexp.QuoteMeta(prefix) + ".*")
+		return virtual.Like(anyCase + regexp.QuoteMeta(prefix) + ".*")
 	case suffix != "":
-		return like(anyCase + ".*" + regexp.QuoteMeta(suffix))
+		return virtual.Like(anyCase + ".*" + regexp.QuoteMeta(suffix))
 	case part != "":
-		return like(anyCase + ".*" + regexp.QuoteMeta(part) + ".*")
+		return virtual.Like(anyCase + ".*" + regexp.QuoteMeta(part) + ".*")
 	case expression != "":
-		return like(expression)
+		return virtual.Like(expression)
 	}
 	return nil
 }
 
-func parameters(m *networking.HTTPMatchRequest, all []*fields.Object) bool {
+func parameters(m *networking.HTTPMatchRequest, all []*fields.Object) (why string) {
 	for _, o := range all {
 		name, value := o.Text("Name"), (*networking.StringMatch)(nil)
 		exact, expression := o.Text("Exact"), o.Text("Regex")
 		switch {
 		case o.Yes("Present"):
-			value = like(".*")
+			value = virtual.Like(".*")
 		case exact != "":
-			value = exactly(exact)
+			value = virtual.Exactly(exact)
 		case expression != "":
-			value = like(expression)
+			value = virtual.Like(expression)
 		}
-		if m.GetQueryParams()[name] != nil || value == nil {
-			return false
+		if why = unfit(name, value, m.GetQueryParams()[name]); why != "" {
+			return "of its match, QueryParam " + why
 		}
 		if m.QueryParams == nil {
 			m.QueryParams = map[string]*networking.StringMatch{}
 		}
 		m.QueryParams[name] = value
 	}
-	return true
+	return ""
 }
 
-// operations are changes of headers.
+// operations are changes of headers; nil if there are none.
 func operations(o *fields.Object) *networking.Headers_HeaderOperations {
-	out := &networking.Headers_HeaderOperations{Add: some(o.Map("Add")), Set: some(o.Map("Set")), Remove: o.Texts("Remove")}
-	if len(out.GetAdd())+len(out.GetSet())+len(out.GetRemove()) == 0 {
-		return nil
-	}
-	return out
-}
-
-func some(all map[string]string) map[string]string {
-	if len(all) == 0 {
-		return nil
-	}
-	return all
-}
-
-// both does the first, and then the second.
-func both(a, b *networking.Headers_HeaderOperations) *networking.Headers_HeaderOperations {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	out := &networking.Headers_HeaderOperations{Add: map[string]string{}, Set: map[string]string{}, Remove: append(slices.Clone(a.GetRemove()), b.GetRemove()...)}
-	for _, each := range []*networking.Headers_HeaderOperations{a, b} {
-		maps.Copy(out.Add, each.GetAdd())
-		maps.Copy(out.Set, each.GetSet())
-	}
-	return out
+	return virtual.Changes(o.Map("Set"), o.Map("Add"), o.Texts("Remove"))
 }

@@ -106,6 +106,19 @@ func (o *Object) Skip(names ...string) {
 	}
 }
 
+// Settle has all fields of the object, and of all within it, count as read: what becomes of them was told.
+func (o *Object) Settle() {
+	if o == nil {
+		return
+	}
+	for name := range o.values {
+		o.read[name] = true
+	}
+	for _, child := range o.children {
+		child.Settle()
+	}
+}
+
 // take is the value of a field, which is read if the function can make something of it.
 func take[T any](o *Object, name string, of func(any) (T, bool)) (out T, there bool) {
 	if o == nil {

@@ -2,6 +2,7 @@ package haproxy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,7 +95,7 @@ func (c *conversion) server(l haproxycfg.Line, spec *gateway.Service, policy *ga
 	}
 	port, err := strconv.Atoi(number)
 	if !found || err != nil || port < 1 || port > 65535 || strings.Contains(host, "@") || strings.HasPrefix(host, "/") {
-		c.Lose(place(l), fmt.Sprintf("a server is at an address and a port, and not at %q: it is left out", l.Word(2)), "")
+		c.each.Lose(report.Place{File: l.File, Line: l.Line, Path: "server"}, fmt.Sprintf("a server is at an address and a port, and not at %q: it is left out", l.Word(2)), "")
 		return
 	}
 	e := gateway.Endpoint{Address: gateway.Address(host)}
@@ -105,6 +106,9 @@ func (c *conversion) server(l haproxycfg.Line, spec *gateway.Service, policy *ga
 
 // serverWords reads what is said of a server, and reports whether it is to be asked.
 func (c *conversion) serverWords(l haproxycfg.Line, e *gateway.Endpoint, policy *gateway.TrafficPolicy) bool {
+	at := report.Place{File: l.File, Line: l.Line, Path: "server"}
+	untaken := map[string][]string{} // words by what becomes of them
+	defer func() { c.tellServer(at, untaken) }()
 	for i := 3; i < len(l.Words); i++ {
 		switch word := l.Word(i); word {
 		case "weight":
@@ -115,25 +119,66 @@ func (c *conversion) serverWords(l haproxycfg.Line, e *gateway.Endpoint, policy 
 			}
 		case "ssl":
 			policy.TLS = &gateway.ClientTLS{Mode: "SIMPLE", Unchecked: true}
-			c.Note(place(l), "the certificate of the server is not checked", "write a BackendTLSPolicy in the place of the DestinationRule, to have it checked")
+			c.each.Note(at, "the certificate of the server is not checked", "write a BackendTLSPolicy in the place of the DestinationRule, to have it checked")
 		case "verify", "sni", "ca-file", "crt":
 			i++
 			if l.Word(i) != "none" {
-				c.Lose(place(l), word+" is not taken over: the certificate of the server is not checked", "write a BackendTLSPolicy in the place of the DestinationRule")
+				c.each.Lose(at, word+" is not taken over: the certificate of the server is not checked", "write a BackendTLSPolicy in the place of the DestinationRule")
 			}
 		case "backup", "disabled":
-			c.Lose(place(l), "a server that is "+word+" is left out", "")
+			c.each.Lose(at, "a server that is "+word+" is left out", "give its endpoint a locality, and write localityLbSetting into a DestinationRule, if it is to stand in for others")
 			return false
-		case "check", "inter", "rise", "fall", "fastinter", "downinter", "maxconn", "maxqueue", "cookie", "port", "addr", "slowstart", "on-marked-down", "observe", "on-error", "error-limit":
-			if word != "check" {
+		default:
+			of := serverWord[word]
+			untaken[of] = append(untaken[of], word)
+			if of != "" && !flags[word] {
 				i++
 			}
-			c.Lose(place(l), word+" is not taken over: gateways do not probe servers, and bound nothing", "write outlierDetection and connectionPool into a DestinationRule")
-		default:
-			c.Lose(place(l), word+" is not understood", "")
 		}
 	}
 	return true
+}
+
+// serverWord says what becomes of words about a server.
+var serverWord = map[string]string{
+	"check": probing, "inter": probing, "rise": probing, "fall": probing, "fastinter": probing, "downinter": probing, "port": probing, "addr": probing, "check-ssl": probing,
+	"on-marked-down": probing, "on-marked-up": probing, "observe": probing, "on-error": probing, "error-limit": probing, "agent-check": probing, "agent-port": probing, "agent-inter": probing,
+	"maxconn": bounding, "maxqueue": bounding, "minconn": bounding, "cookie": staying, "slowstart": warming,
+	"send-proxy": announcing, "send-proxy-v2": announcing, "resolvers": naming, "init-addr": naming, "resolve-prefer": naming,
+}
+
+// flags are words that no value follows.
+var flags = map[string]bool{"check": true, "check-ssl": true, "agent-check": true, "send-proxy": true, "send-proxy-v2": true}
+
+// What becomes of words about a server, with what to do.
+const (
+	probing    = "servers are not probed"
+	bounding   = "connections to a server are not bounded"
+	staying    = "clients are not kept with their server"
+	warming    = "a server that is new has its whole share at once"
+	announcing = "servers are not told of the client by the PROXY protocol"
+	naming     = "Envoy asks the resolver of its machine for names"
+)
+
+var insteadOf = map[string]string{
+	probing:    unprobed.instead,
+	bounding:   "write connectionPool into a DestinationRule",
+	staying:    "write sessionPersistence into the rules of the route: docs/gateway-api.md",
+	warming:    "write loadBalancer.warmup into a DestinationRule",
+	announcing: "have them read x-forwarded-for",
+	naming:     "",
+	"":         "if it matters to requests, say it by hand",
+}
+
+// tellServer tells of words that are not taken over: once for all servers of which the same is said.
+func (c *conversion) tellServer(at report.Place, untaken map[string][]string) {
+	for _, of := range slices.Sorted(maps.Keys(untaken)) {
+		what := of
+		if of == "" {
+			what = "not known here"
+		}
+		c.each.Lose(at, what+": "+strings.Join(untaken[of], ", "), insteadOf[of])
+	}
 }
 
 // changed adds a change of headers to filters.
@@ -141,7 +186,7 @@ func (c *conversion) changed(filters []gateway.Filter, l haproxycfg.Line) []gate
 	name, value := l.Word(2), l.Word(3)
 	if strings.Contains(value, "%[") || strings.Contains(value, "%{") {
 		if !strings.EqualFold(name, "x-forwarded-proto") && !strings.EqualFold(name, "x-forwarded-for") {
-			c.Lose(place(l), "a route sets headers to fixed values: "+name+" is not set", "gateways set x-forwarded-for, x-forwarded-proto and x-request-id by themselves")
+			c.each.Lose(place(l), "a route sets headers to fixed values: "+name+" is not set", "gateways set x-forwarded-for, x-forwarded-proto and x-request-id by themselves")
 		}
 		return filters
 	}

@@ -27,13 +27,14 @@ type conversion struct {
 	backends  map[string]*backend
 	listeners []gateway.Listener
 	ofProcess map[string]bool
-	mode      string // of sections that say none
+	mode      string          // of sections that say none
+	each      *report.Counted // what is told of many places at once
 }
 
 // Convert converts the sections of a haproxy.cfg.
 func Convert(file string, sections []*haproxycfg.Section, o Options, out *gateway.Set) {
 	o.Gateway = cmp.Or(o.Gateway, "haproxy")
-	c := &conversion{Options: o, Set: out, backends: map[string]*backend{}, ofProcess: map[string]bool{}, mode: "tcp"}
+	c := &conversion{Options: o, Set: out, backends: map[string]*backend{}, ofProcess: map[string]bool{}, mode: "tcp", each: report.NewCounted(out.Report)}
 	for _, s := range sections {
 		if s.Kind == "backend" || s.Kind == "listen" {
 			c.backends[s.Name()] = &backend{section: s}
@@ -52,6 +53,7 @@ func Convert(file string, sections []*haproxycfg.Section, o Options, out *gatewa
 			c.Lose(report.Place{File: s.File, Line: s.Line}, "the section "+s.Kind+" is not understood", "")
 		}
 	}
+	c.each.Tell()
 	if len(c.listeners) > 0 {
 		c.Add("Gateway", c.Namespace, c.Gateway, gateway.Gateway{Class: c.Class, Listeners: c.listeners}, report.Place{File: file})
 	}
@@ -93,10 +95,40 @@ func (c *conversion) other(l haproxycfg.Line) {
 	case slices.Contains(process, two):
 		c.ofProcess[two] = true
 	case word == "timeout":
-		c.Lose(place(l), "the timeout has no counterpart", "write timeouts into the rules of the route")
-	case two == "option httpchk" || word == "http-check" || word == "tcp-check" || two == "option tcp-check":
-		c.Lose(place(l), "gateways do not probe servers", "write outlierDetection into a DestinationRule, or have mesh-agent probe them")
+		c.each.Lose(place(l), "the timeout has no counterpart", "write timeouts.request into the rules of the route")
 	default:
-		c.Lose(place(l), "the line is not understood, or has no counterpart", "if it matters to requests, say it by hand")
+		c.tell(l, word, two)
 	}
+}
+
+// counterpart is what becomes of a line that no route has a field for, and what to do.
+type counterpart struct{ what, instead string }
+
+// unprobed is said of probes.
+var unprobed = counterpart{"servers are not probed", "write outlierDetection into a DestinationRule, which leaves alone for a while who fails, or have mesh-agent probe them: docs/registration.md"}
+
+// counterparts are those of the lines that people write most, by their first word, or by two.
+var counterparts = map[string]counterpart{
+	"option httpchk": unprobed, "option tcp-check": unprobed, "http-check": unprobed, "tcp-check": unprobed,
+	"cookie":                 {"clients are not kept with their server", "write sessionPersistence into the rules of the route: docs/gateway-api.md"},
+	"hash-type":              {"the hash is Envoy's own", "write loadBalancer.consistentHash into a DestinationRule"},
+	"stick-table":            {"nothing is kept of clients", "to have them stay with a server write sessionPersistence into the rules of the route, and to limit them an EnvoyFilter with local_ratelimit: docs/envoyfilter.md"},
+	"stick":                  {"clients are not kept with their server", "write sessionPersistence into the rules of the route: docs/gateway-api.md"},
+	"default-server":         {"what it says of all servers is left out", "write it into each server, and convert again"},
+	"errorloc":               {"errors are answered as Envoy does", "have the application answer with the page"},
+	"rate-limit":             {"connections are not limited", "write an EnvoyFilter with local_ratelimit: docs/envoyfilter.md"},
+	"http-request track-sc0": {"nothing is kept of clients", "to limit them write an EnvoyFilter with local_ratelimit: docs/envoyfilter.md"},
+	"filter":                 {"filters of HAProxy are left out", "write an EnvoyFilter: docs/envoyfilter.md"},
+}
+
+// tell tells of a line that is in none of the lists: what becomes of it, once for all its places.
+func (c *conversion) tell(l haproxycfg.Line, word, two string) {
+	of, known := counterparts[two]
+	if !known {
+		of, known = counterparts[word]
+	}
+	if !known {
+		of = counterpart{"the line is not known here, or has no counterpart", "if it matters to requests, say it by hand"}
+	}
+	c.each.Lose(place(l), of.what, of.instead)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/convert/fields"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/result"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/virtual"
 )
 
 // route is one rule of a MeshHTTPRoute for one of its matches. Kuma takes the narrowest match first.
@@ -104,28 +105,28 @@ func (c *Conversion) matched(o *fields.Object) []route {
 	m := &networking.HTTPMatchRequest{}
 	r := route{}
 	if method := o.Text("method"); method != "" {
-		m.Method, r.method = exactly(method), true
+		m.Method, r.method = virtual.Exactly(method), true
 	}
 	headers, queries := o.Objects("headers"), o.Objects("queryParams")
 	r.values, r.queries = len(headers), len(queries)
 	for _, h := range headers {
-		into, value := &m.Headers, exactly(h.Text("value"))
+		into, value := &m.Headers, virtual.Exactly(h.Text("value"))
 		switch h.Text("type") {
 		case "RegularExpression":
-			value = like(h.Text("value"))
+			value = virtual.Like(h.Text("value"))
 		case "Prefix":
-			value = prefix(h.Text("value"))
+			value = virtual.Prefix(h.Text("value"))
 		case "Present":
-			value = &networking.StringMatch{}
+			value = virtual.Present()
 		case "Absent":
-			into, value = &m.WithoutHeaders, &networking.StringMatch{}
+			into, value = &m.WithoutHeaders, virtual.Present()
 		}
 		put(into, strings.ToLower(h.Text("name")), value)
 	}
 	for _, q := range queries {
-		value := exactly(q.Text("value"))
+		value := virtual.Exactly(q.Text("value"))
 		if q.Text("type") == "RegularExpression" {
-			value = like(q.Text("value"))
+			value = virtual.Like(q.Text("value"))
 		}
 		put(&m.QueryParams, q.Text("name"), value)
 	}
@@ -137,21 +138,21 @@ func (c *Conversion) matched(o *fields.Object) []route {
 	}
 	switch {
 	case path == nil:
-		m.Uri = prefix("/")
+		m.Uri = virtual.Prefix("/")
 		return []route{r.with(m, byNothing, 0)}
 	case kind == "PathPrefix" && strings.Trim(text, "/") == "":
-		m.Uri = prefix("/")
+		m.Uri = virtual.Prefix("/")
 		return []route{r.with(m, byPrefix, 1)}
 	case kind == "Exact":
-		m.Uri = exactly(text)
+		m.Uri = virtual.Exactly(text)
 		return []route{r.with(m, byAll, 0)}
 	case kind == "RegularExpression":
-		m.Uri = like(text)
+		m.Uri = virtual.Like(text)
 		return []route{r.with(m, byExpression, len(text))}
 	}
 	text = strings.TrimSuffix(text, "/")
-	whole := &networking.HTTPMatchRequest{Uri: exactly(text), Method: m.GetMethod(), Headers: m.GetHeaders(), WithoutHeaders: m.GetWithoutHeaders(), QueryParams: m.GetQueryParams()}
-	m.Uri = prefix(text + "/")
+	whole := &networking.HTTPMatchRequest{Uri: virtual.Exactly(text), Method: m.GetMethod(), Headers: m.GetHeaders(), WithoutHeaders: m.GetWithoutHeaders(), QueryParams: m.GetQueryParams()}
+	m.Uri = virtual.Prefix(text + "/")
 	return []route{r.with(whole, byPrefix, len(text)), r.with(m, byPrefix, len(text))}
 }
 
@@ -165,18 +166,6 @@ func put(into *map[string]*networking.StringMatch, name string, value *networkin
 		*into = map[string]*networking.StringMatch{}
 	}
 	(*into)[name] = value
-}
-
-func exactly(text string) *networking.StringMatch {
-	return &networking.StringMatch{MatchType: &networking.StringMatch_Exact{Exact: text}}
-}
-
-func prefix(text string) *networking.StringMatch {
-	return &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: text}}
-}
-
-func like(text string) *networking.StringMatch {
-	return &networking.StringMatch{MatchType: &networking.StringMatch_Regex{Regex: text}}
 }
 
 // does writes what becomes of the requests of a route.
@@ -271,14 +260,14 @@ func changes(out *networking.HTTPRoute) *networking.Headers {
 }
 
 func operations(o *fields.Object) *networking.Headers_HeaderOperations {
-	out := &networking.Headers_HeaderOperations{Remove: o.Texts("remove")}
-	for name, into := range map[string]*map[string]string{"set": &out.Set, "add": &out.Add} {
-		for _, h := range o.Objects(name) {
-			if *into == nil {
-				*into = map[string]string{}
-			}
-			(*into)[h.Text("name")] = h.Text("value")
-		}
+	return virtual.Changes(named(o.Objects("set")), named(o.Objects("add")), o.Texts("remove"))
+}
+
+// named are headers with their values.
+func named(all []*fields.Object) map[string]string {
+	out := map[string]string{}
+	for _, h := range all {
+		out[h.Text("name")] = h.Text("value")
 	}
 	return out
 }

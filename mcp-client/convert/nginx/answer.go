@@ -100,16 +100,13 @@ func joinable(path string) string {
 	return path
 }
 
-// files are directives by which NGINX answers by itself, or speaks otherwise than by HTTP.
-var files = setOf("root", "alias", "try_files", "index", "autoindex", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass", "stub_status", "content_by_lua_block", "empty_gif", "js_content", "perl")
-
 // rule is that of a location.
 func (l *location) rule() gateway.Rule {
 	rule := gateway.Rule{Match: precedence.Match{Path: l.path}, From: l.at}
 	if l.scope.closed {
 		return rule
 	}
-	var passes, rewrites *nginxconf.Directive
+	var passes, rewrites, own *nginxconf.Directive
 	for _, d := range l.directive.Block {
 		switch {
 		case d.Name == "return":
@@ -122,24 +119,32 @@ func (l *location) rule() gateway.Rule {
 			passes = d
 		case d.Name == "rewrite":
 			rewrites = d
-		case files[d.Name]:
-			l.ofFiles(d)
+		case files[d.Name] != counterpart{}:
+			if own == nil || own.Name == "root" || own.Name == "index" {
+				own = d
+			}
 		default:
 			l.other(d)
 		}
 	}
 	if passes == nil {
-		l.Lose(l.at, "it passes requests on to nobody: a gateway has no files"+refused, "serve them by a program, and pass requests on to that")
+		l.passesOn(own)
 		return rule
+	}
+	if own != nil && own.Name != "root" && own.Name != "index" {
+		l.each.Lose(place(own), files[own.Name].what+": requests are passed on in any case", files[own.Name].instead)
 	}
 	rule.Then = l.pass(passes, rewrites)
 	return rule
 }
 
-func (l *location) ofFiles(d *nginxconf.Directive) {
-	if d.Name != "index" && d.Name != "root" {
-		l.Lose(place(d), "a gateway has no files, and speaks HTTP alone", "serve them by a program, and pass requests on to that")
+// passesOn tells that a location passes requests on to nobody, which may be because of a directive of its own.
+func (l *location) passesOn(own *nginxconf.Directive) {
+	if own == nil {
+		l.Lose(l.at, "it passes requests on to nobody"+refused, "write proxy_pass, or "+byProgram)
+		return
 	}
+	l.each.Lose(place(own), files[own.Name].what+refused, files[own.Name].instead)
 }
 
 // withoutSlash redirects requests for the location without the slash at its end, as NGINX does where it

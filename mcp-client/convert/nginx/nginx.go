@@ -31,12 +31,13 @@ type conversion struct {
 	servers   []*server
 	ofProcess map[string]bool
 	listeners []gateway.Listener
+	each      *report.Counted // what is told of many places at once
 }
 
 // Convert converts directives, as they stand in a nginx.conf or in a file that it includes.
 func Convert(file string, directives []*nginxconf.Directive, o Options, out *gateway.Set) {
 	o.Gateway = cmp.Or(o.Gateway, "nginx")
-	c := &conversion{Options: o, Set: out, upstreams: map[string]*nginxconf.Directive{}, services: map[string]service{}, ofProcess: map[string]bool{}}
+	c := &conversion{Options: o, Set: out, upstreams: map[string]*nginxconf.Directive{}, services: map[string]service{}, ofProcess: map[string]bool{}, each: report.NewCounted(out.Report)}
 	c.http(directives, scope{})
 	c.chooseDefaults()
 	for _, s := range c.servers {
@@ -45,6 +46,7 @@ func Convert(file string, directives []*nginxconf.Directive, o Options, out *gat
 	for _, s := range c.servers {
 		c.write(s)
 	}
+	c.each.Tell()
 	if len(c.listeners) > 0 {
 		c.Add("Gateway", c.Namespace, c.Gateway, gateway.Gateway{Class: c.Class, Listeners: c.listeners}, report.Place{File: file})
 	}
@@ -83,8 +85,7 @@ func (s scope) within(c *conversion, block []*nginxconf.Directive) scope {
 			own.name = d.Arg(0)
 		}
 		if guards[d.Name] && d.Arg(0) != "off" && (d.Name != "allow" || d.Arg(0) != "all") {
-			c.Lose(place(d), "a route cannot say who may call: requests that it is for are answered with 500",
-				"remove it, convert again, and write an AuthorizationPolicy or a RequestAuthentication")
+			c.guarded(d)
 			own.closed = true
 		}
 	}
@@ -121,9 +122,11 @@ func (c *conversion) http(block []*nginxconf.Directive, around scope) {
 
 // missing tells of an include that names no file that can be read.
 func (c *conversion) missing(d *nginxconf.Directive) {
-	if strings.HasSuffix(d.Arg(0), "mime.types") {
-		c.ofProcess["include mime.types"] = true
-		return
+	for _, usual := range []string{"mime.types", "fastcgi_params", "fastcgi.conf", "uwsgi_params", "scgi_params"} {
+		if strings.HasSuffix(d.Arg(0), usual) {
+			c.ofProcess["include "+usual] = true
+			return
+		}
 	}
 	c.Lose(place(d), fmt.Sprintf("there is no file %s: what it includes is left out", d.Arg(0)), "convert where the file is")
 }
@@ -133,17 +136,19 @@ var guards = setOf("allow", "deny", "auth_basic", "auth_request", "auth_jwt", "s
 
 // read are directives that are read with others.
 var read = setOf("proxy_set_header", "grpc_set_header", "add_header", "proxy_ssl_name", "grpc_ssl_name", "ssl_certificate", "ssl_certificate_key", "listen", "server_name",
-	"location", "return", "rewrite", "proxy_pass", "grpc_pass", "if")
+	"location", "return", "rewrite", "proxy_pass", "grpc_pass", "if", "auth_basic_user_file")
 
 // process are directives about how NGINX works, and not about what it answers.
-var process = setOf("user", "worker_processes", "worker_rlimit_nofile", "worker_connections", "pid", "events", "error_log", "access_log", "log_format", "log_not_found", "sendfile",
+var process = setOf("user", "worker_processes", "worker_rlimit_nofile", "worker_connections", "pid", "events", "error_log", "log_not_found", "sendfile",
 	"tcp_nopush", "tcp_nodelay", "keepalive_timeout", "keepalive_requests", "keepalive", "types_hash_max_size", "server_names_hash_bucket_size", "server_names_hash_max_size",
-	"server_tokens", "default_type", "types", "load_module", "daemon", "resolver", "resolver_timeout", "proxy_http_version", "proxy_buffering", "proxy_buffer_size",
-	"proxy_buffers", "proxy_busy_buffers_size", "proxy_request_buffering", "proxy_redirect", "zone", "ssl_session_cache", "ssl_session_timeout", "ssl_session_tickets",
+	"server_tokens", "default_type", "types", "load_module", "daemon", "resolver", "resolver_timeout", "proxy_http_version", "proxy_buffer_size",
+	"proxy_buffers", "proxy_busy_buffers_size", "proxy_redirect", "zone", "ssl_session_cache", "ssl_session_timeout", "ssl_session_tickets",
 	"ssl_prefer_server_ciphers", "ssl_dhparam", "ssl_stapling", "ssl_stapling_verify", "ssl_trusted_certificate", "http2", "merge_slashes", "multi_accept", "use",
 	"map_hash_bucket_size", "variables_hash_max_size", "client_body_buffer_size", "client_header_buffer_size", "large_client_header_buffers", "reset_timedout_connection",
-	"gzip", "gzip_types", "gzip_vary", "gzip_proxied", "gzip_comp_level", "gzip_min_length", "gzip_disable", "gzip_buffers", "gzip_http_version", "proxy_ssl_server_name",
-	"proxy_ssl_session_reuse", "underscores_in_headers", "charset", "pcre_jit")
+	"gzip_types", "gzip_vary", "gzip_proxied", "gzip_comp_level", "gzip_min_length", "gzip_disable", "gzip_buffers", "gzip_http_version", "proxy_ssl_server_name",
+	"proxy_ssl_session_reuse", "underscores_in_headers", "charset", "pcre_jit",
+	"proxy_cache_path", "proxy_cache_valid", "proxy_cache_key", "proxy_cache_use_stale", "proxy_cache_bypass", "proxy_no_cache", "proxy_cache_lock", "limit_req_zone", "limit_req_status", "limit_conn_zone",
+	"log_format", "real_ip_header", "real_ip_recursive", "brotli_types", "brotli_comp_level", "fastcgi_param", "fastcgi_index", "uwsgi_param", "absolute_redirect")
 
 func setOf(names ...string) map[string]bool {
 	out := make(map[string]bool, len(names))
@@ -159,15 +164,9 @@ func (c *conversion) other(d *nginxconf.Directive) {
 	case read[d.Name] || guards[d.Name]:
 	case process[d.Name]:
 		c.ofProcess[d.Name] = true
-	case d.Name == "proxy_ssl_verify" || d.Name == "grpc_ssl_verify":
-		if d.Arg(0) == "on" {
-			c.Lose(place(d), "certificates of servers are not checked", "write a BackendTLSPolicy in the place of the DestinationRule")
-		}
 	case d.Name == "include":
 		c.missing(d)
-	case d.Name == "ssl_protocols" || d.Name == "ssl_ciphers":
-		c.Lose(place(d), "listeners have no such field", "write it into tlsDefaults of the MeshConfig, for all listeners")
 	default:
-		c.Lose(place(d), "the directive is not understood, or has no counterpart", "if it matters to requests, say it by hand")
+		c.tell(d)
 	}
 }

@@ -95,7 +95,7 @@ func (l *location) headers(a *gateway.Action, rewrite *gateway.Rewrite, upstream
 		case !strings.Contains(value, "$"):
 			request.Set = append(request.Set, gateway.Header{Name: name, Value: value})
 		case !byItself(name, value):
-			l.Lose(place(h), fmt.Sprintf("a route sets headers to fixed values: %s is not set", name), "gateways set x-forwarded-for, x-forwarded-proto and x-request-id by themselves")
+			l.each.Lose(place(h), fmt.Sprintf("a route sets headers to fixed values: %s is not set", name), "gateways set x-forwarded-for, x-forwarded-proto and x-request-id by themselves")
 		}
 	}
 	switch {
@@ -103,7 +103,7 @@ func (l *location) headers(a *gateway.Action, rewrite *gateway.Rewrite, upstream
 	case hostname.MatchString(host):
 		rewrite.Hostname = host
 	default:
-		l.Lose(place(d), "servers are asked for the host of the request, and not for "+host, "pass it on with proxy_set_header Host $host")
+		l.each.Lose(place(d), "servers are asked for the host of the request, and not for "+host, "pass it on with proxy_set_header Host $host")
 	}
 	if !request.Empty() {
 		a.Filters = append(a.Filters, gateway.Filter{Type: "RequestHeaderModifier", RequestHeaders: request})
@@ -116,7 +116,7 @@ func (s *server) addHeaders(a *gateway.Action, in scope) {
 	response := &gateway.Modifier{}
 	for _, h := range in.responseHeaders {
 		if strings.Contains(h.Arg(1), "$") {
-			s.Lose(place(h), fmt.Sprintf("a route sets headers to fixed values: %s is not added", h.Arg(0)), "")
+			s.each.Lose(place(h), fmt.Sprintf("a route sets headers to fixed values: %s is not added", h.Arg(0)), "")
 			continue
 		}
 		response.Add = append(response.Add, gateway.Header{Name: h.Arg(0), Value: h.Arg(1)})
@@ -166,7 +166,7 @@ func (c *conversion) backends(to, scheme, serverName string, d *nginxconf.Direct
 	if strings.HasSuffix(scheme, "s") {
 		name, port.Number = name+"-tls", 443
 		policy.TLS = &gateway.ClientTLS{Mode: "SIMPLE", SNI: serverName, Unchecked: true}
-		c.Note(place(d), "the certificate of the servers is not checked, as NGINX does not by default", "write a BackendTLSPolicy in the place of the DestinationRule, to have it checked")
+		c.each.Note(place(d), "the certificate of the servers is not checked, as NGINX does not by default", "write a BackendTLSPolicy in the place of the DestinationRule, to have it checked")
 	}
 	if upstream := c.upstreams[to]; upstream != nil {
 		at = place(upstream)
@@ -238,31 +238,31 @@ func weight(d *nginxconf.Directive) int {
 
 // endpoint reads a server. One that is down, or that waits for others to fail, is none.
 func (c *conversion) endpoint(d *nginxconf.Directive, standard int) (e gateway.Endpoint, port int, ok bool) {
-	at := report.Place{File: d.File, Line: d.Line, Path: "server " + d.Arg(0)}
+	at := report.Place{File: d.File, Line: d.Line, Path: "server"}
 	for _, arg := range d.Args[min(1, len(d.Args)):] {
 		switch name, _, _ := strings.Cut(arg, "="); name {
 		case "weight":
 		case "down":
-			c.Note(at, "it is down, and left out", "")
+			c.each.Note(at, "it is down, and left out", "")
 			return e, 0, false
 		case "backup":
-			c.Lose(at, "a server that waits for the others to fail is left out", "give its endpoint a locality, and write localityLbSetting into a DestinationRule")
+			c.each.Lose(at, "a server that waits for the others to fail is left out", "give its endpoint a locality, and write localityLbSetting into a DestinationRule")
 			return e, 0, false
 		case "max_fails", "fail_timeout", "slow_start", "max_conns":
-			c.Lose(at, name+" is not taken over", "write outlierDetection, connectionPool or warmup into a DestinationRule")
+			c.each.Lose(at, name+" is not taken over", "write outlierDetection, connectionPool or warmup into a DestinationRule")
 		default:
-			c.Lose(at, arg+" is not understood", "")
+			c.each.Lose(at, arg+" is not understood", "")
 		}
 	}
 	if strings.HasPrefix(d.Arg(0), "unix:") {
-		c.Lose(at, "a server is at a port: it is left out", "")
+		c.each.Lose(at, "a server is at a port: it is left out", "")
 		return e, 0, false
 	}
 	e.Address, port = d.Arg(0), standard
 	if i := strings.LastIndexByte(e.Address, ':'); i >= 0 && !strings.HasSuffix(e.Address, "]") {
 		n, err := strconv.Atoi(e.Address[i+1:])
 		if err != nil {
-			c.Lose(at, "its port is no number: it is left out", "")
+			c.each.Lose(at, "its port is no number: it is left out", "")
 			return e, 0, false
 		}
 		e.Address, port = e.Address[:i], n
