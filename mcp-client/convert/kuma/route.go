@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -72,9 +73,12 @@ func (c *Conversion) routes() {
 }
 
 func (c *Conversion) tcpRule(s *service, o *fields.Object, clients map[string]string) {
-	targets := c.targets(o.Object("default").Objects("backendRefs"))
+	const onward = "connections go on to the service itself"
+	targets := c.targets(o.Object("default").Objects("backendRefs"), onward, false)
 	if len(clients) > 0 || targets == nil {
-		c.Lose(o.At, "it is about some proxies alone, or leads to what is not known: connections go on to the service itself", "write a VirtualService")
+		if len(clients) > 0 {
+			c.Lose(o.At, "it is about some proxies alone: "+onward, "write a VirtualService")
+		}
 		return
 	}
 	s.said().tcp = nil
@@ -183,43 +187,78 @@ func (c *Conversion) does(s *service, r route, o *fields.Object) {
 		out.Route = []*networking.HTTPRouteDestination{{Destination: &networking.Destination{Host: s.host()}}}
 		return
 	}
-	out.Route = c.targets(refs)
+	out.Route = c.targets(refs, "ALL requests of the rule are answered with 503", true)
 	if out.GetRoute() == nil {
 		out.DirectResponse, out.Rewrite, out.Mirrors = &networking.HTTPDirectResponse{Status: http.StatusServiceUnavailable}, nil, nil
 	}
 }
 
-// targets are where the backends of a rule are; none if one of them is not known.
-func (c *Conversion) targets(refs []*fields.Object) (out []*networking.HTTPRouteDestination) {
+// targets are where the backends of a rule are; none if one of them is not known, of which it is told what becomes.
+// If it has a part of the requests, it may be kept as a host that is not there: Envoy answers that part with 503.
+func (c *Conversion) targets(refs []*fields.Object, becomes string, keep bool) (out []*networking.HTTPRouteDestination) {
 	for _, o := range refs {
 		weight, weighs := o.Whole("weight")
-		to := refOf(o)
-		next := c.services[to.name]
-		if next == nil || to.odd || !slices.Contains([]string{"MeshService", "MeshServiceSubset", "MeshExternalService"}, to.kind) {
-			c.Lose(o.At, "nothing is known of "+cmp.Or(to.name, to.kind)+": requests for it are answered with 503", "convert the Dataplanes or the service with it")
-			return nil
-		}
-		d := &networking.HTTPRouteDestination{Destination: &networking.Destination{Host: next.host()}}
-		if to.port != 0 && len(next.entry.GetPorts()) > 1 {
-			d.Destination.Port = &networking.PortSelector{Number: to.port}
-		}
-		if len(to.tags) > 0 {
-			d.Destination.Subset = next.subset(to.tags)
-		}
-		if weighs && len(refs) > 1 {
-			d.Weight = int32(min(weight, 1<<20))
-		} else if len(refs) > 1 {
-			d.Weight = 1
-		}
 		if weighs && weight == 0 && len(refs) > 1 {
+			o.Settle()
 			continue
 		}
-		out = append(out, d)
+		to := refOf(o)
+		d := c.destination(to)
+		if d == nil {
+			host := c.missing(to)
+			what, instead := "nothing is known of the "+strings.TrimSpace(to.kind+" "+to.name), "convert the Dataplanes or the service with it"
+			if !keep || host == "" || len(refs) == 1 {
+				c.Lose(o.At, what+": "+becomes, instead)
+				return nil
+			}
+			c.Lose(o.At, what+": its share of the requests is answered with 503, those of the other backends are not", instead+", or write a ServiceEntry with the host "+host)
+			d = &networking.Destination{Host: host}
+		}
+		share := &networking.HTTPRouteDestination{Destination: d}
+		switch {
+		case len(refs) == 1:
+		case weighs:
+			share.Weight = int32(min(weight, 1<<20))
+		default:
+			share.Weight = 1
+		}
+		out = append(out, share)
 	}
 	if len(out) == 1 {
 		out[0].Weight = 0
 	}
 	return out
+}
+
+// destination is where a backend is; nil if that is not known.
+func (c *Conversion) destination(to ref) *networking.Destination {
+	next := c.services[to.name]
+	if next == nil || to.odd || !slices.Contains([]string{"MeshService", "MeshServiceSubset", "MeshExternalService"}, to.kind) {
+		return nil
+	}
+	d := &networking.Destination{Host: next.host()}
+	if to.port != 0 && len(next.entry.GetPorts()) > 1 {
+		d.Port = &networking.PortSelector{Number: to.port}
+	}
+	if len(to.tags) > 0 {
+		d.Subset = next.subset(to.tags)
+	}
+	return d
+}
+
+var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+
+// missing is the host of a backend that is not known, "" if there is none of which it is sure that nothing else has it.
+func (c *Conversion) missing(to ref) string {
+	switch {
+	case !label.MatchString(to.name) || to.odd:
+		return ""
+	case to.kind == "MeshMultiZoneService":
+		return to.name + ".mzsvc.mesh.local"
+	case c.services[to.name] == nil:
+		return to.name + ".mesh"
+	}
+	return ""
 }
 
 // subset is the part of a service that has tags.
@@ -310,7 +349,7 @@ func (c *Conversion) redirect(out *networking.HTTPRoute, o *fields.Object) {
 }
 
 func (c *Conversion) mirror(out *networking.HTTPRoute, o *fields.Object) {
-	targets := c.targets([]*fields.Object{o.Object("backendRef")})
+	targets := c.targets([]*fields.Object{o.Object("backendRef")}, "requests are not copied to it", false)
 	if targets == nil {
 		return
 	}
