@@ -42,7 +42,7 @@ func TestContextCommands(t *testing.T) {
 	c := clitest.NewConfigured(t)
 	require.Equal(t, "there is no context: make one with mcp-client context set\n", c.Run("context", "list").Err)
 	require.Equal(t, "[]\n", c.OK("context", "list", "-o", "json"))
-	require.Contains(t, c.OK("context"), "context set prod")
+	require.Contains(t, c.OK("context", "--help"), "context set prod")
 	require.Contains(t, c.Run("context", "lst").Err, `unknown command "lst" (did you mean "list"?)`)
 	c.OK("context", "set", "prod", "--server", "mesh.example.com:15020")
 	c.OK("context", "set", "über", "--insecure", "--use")
