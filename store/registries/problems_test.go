@@ -177,7 +177,7 @@ func TestWhatRegistriesNameInVainIsAProblem(t *testing.T) {
 		"unknown-host shop/route spec.rules[0].backendRefs[0].name consul",
 		"unknown-parent shop/route spec.parentRefs[0].name consul",
 		"unknown-port shop/routes spec.http[0].route[1].destination.port.number consul",
-		"unknown-subset shop/routes spec.http[1].route[0].destination.subset consul",
+		"unknown-subset shop/routes spec.http[1].route[0].destination.subset consul", "unreachable-route shop/routes spec.http[1] consul",
 		"unsupported shop/outside  consul")
 	b.shows("SELECT code || ' ' || path FROM mesh_internal.find_problems_of('Gateway', 'networking.istio.io', 'shop', 'edge')", "unknown-credential spec.servers[0].tls.credentialName")
 
