@@ -143,6 +143,14 @@ func TestDriftAndConflicts(t *testing.T) {
 
 	require.NotContains(t, p.tofu("plan", "-input=false"), "outside of Terraform")
 
+	p.tofu("plan", "-destroy", "-input=false", "-out", "plan")
+	p.mesh.OK("patch", "vs", "reviews", "-m", "it is needed yet", "--type", "json", "-p", `[{"op": "replace", "path": "/spec/http/0/timeout", "value": "8s"}]`)
+	refused = unframed(p.fails("apply", "-input=false", "plan"))
+	require.Contains(t, refused, "The VirtualService is not deleted")
+	require.Contains(t, refused, "it is needed yet")
+	require.Contains(t, refused, "Plan again")
+	require.Contains(t, p.spec("vs", "default", "reviews"), `"8s"`, "what somebody has changed since is not deleted unseen")
+
 	p.mesh.OK("delete", "vs", "reviews", "-m", "nobody asks it")
 	gone := unframed(p.tofu("plan", "-input=false"))
 	require.Contains(t, gone, "will be created")

@@ -15,7 +15,6 @@ import (
 
 	"github.com/pgmesh/pgmesh/deploy/terraform/spec"
 	"github.com/pgmesh/pgmesh/kinds"
-	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/problems"
@@ -50,9 +49,6 @@ type Resource struct {
 	Spec                map[string]any // a tree of JSON
 	Revision            int64          // that changed it last; 0: there is none
 }
-
-// Kind finds a kind by any of the names that people use.
-func Kind(word string) (*kinds.Kind, error) { return arguments.Kind(word) }
 
 // ErrAbsent means that there is no such resource.
 var ErrAbsent = errors.New("there is no such resource")
@@ -147,11 +143,15 @@ func (r *Resource) document() (*adminv1.Document, error) {
 	}}, "")
 }
 
-// Delete removes a resource, if there is one.
-func (m *Mesh) Delete(ctx context.Context, key kinds.Key, dryRun bool) (*Change, error) {
-	answer, err := explainedCall(ctx, m, m.admin.Delete, &adminv1.DeleteRequest{
+// Delete removes a resource, if there is one. It must be at a revision, unless that is 0.
+func (m *Mesh) Delete(ctx context.Context, key kinds.Key, at int64, dryRun bool) (*Change, error) {
+	req := &adminv1.DeleteRequest{
 		Resources: []*adminv1.ResourceRef{connect.RefOf(key)}, AllowMissing: true, Message: m.Message, Author: change.Author(), DryRun: dryRun,
-	}, m.decides(dryRun, HistoryOf(key)))
+	}
+	if at > 0 {
+		req.Expected = []*adminv1.ExpectedRevision{{Resource: connect.RefOf(key), Revision: at}}
+	}
+	answer, err := explainedCall(ctx, m, m.admin.Delete, req, m.decides(dryRun, HistoryOf(key)))
 	if err != nil {
 		return nil, err
 	}

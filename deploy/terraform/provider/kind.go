@@ -161,18 +161,21 @@ func (k *kind) Read(ctx context.Context, req resource.ReadRequest, resp *resourc
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, revision, written(stored.Revision))...)
 }
 
-// Delete implements resource.Resource.
+// Delete implements resource.Resource. It refuses to delete what somebody has changed since the plan
+// was made.
 func (k *kind) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	seen, diagnostics := req.Private.GetKey(ctx, revision)
+	resp.Diagnostics.Append(diagnostics...)
 	before, err := k.document.read(req.State.Raw)
 	switch {
 	case err != nil:
 	case k.mesh == nil:
 		err = errNoMesh
 	default:
-		_, err = k.mesh.Delete(ctx, k.key(before), false)
+		_, err = k.mesh.Delete(ctx, k.key(before), read(seen), false)
 	}
 	if err != nil {
-		resp.Diagnostics.AddError(fmt.Sprintf("The %s is not deleted", k.Name), inTerraform(err))
+		resp.Diagnostics.AddError(fmt.Sprintf("The %s is not deleted", k.Name), inTerraform(err)+adviceOn(err))
 	}
 }
 

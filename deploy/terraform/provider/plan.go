@@ -121,7 +121,7 @@ func (k *kind) tryDeletion(ctx context.Context, state tftypes.Value, to *diag.Di
 	if err != nil {
 		return
 	}
-	change, err := k.mesh.Delete(ctx, k.key(before), true)
+	change, err := k.mesh.Delete(ctx, k.key(before), 0, true)
 	if err != nil {
 		to.AddError(fmt.Sprintf("The %s cannot be deleted", k.Name), inTerraform(err))
 		return

@@ -32,20 +32,21 @@ func (r refusal) tell(to *diag.Diagnostics) bool {
 	if r.err == nil {
 		return len(r.problems) > 0
 	}
-	text := inTerraform(r.err)
-	if _, conflict := errors.AsType[*failure.Conflict](r.err); conflict {
-		text += ".\n\n" + r.advice()
+	text := inTerraform(r.err) + adviceOn(r.err)
+	if _, conflict := errors.AsType[*failure.Conflict](r.err); conflict && r.resource.Revision == 0 {
+		text = fmt.Sprintf("%s.\n\nIt is there, and is not Terraform's yet. Import it: terraform import %s.NAME %s",
+			inTerraform(r.err), terraform.ResourceType(r.kind.Kind), r.resource.Key.FullName())
 	}
 	to.AddError(fmt.Sprintf("The %s cannot be what it is to be", r.kind.Name), text)
 	return true
 }
 
-// advice says what to do if somebody was faster.
-func (r refusal) advice() string {
-	if r.resource.Revision == 0 {
-		return fmt.Sprintf("It is there, and is not Terraform's yet. Import it: terraform import %s.NAME %s", terraform.ResourceType(r.kind.Kind), r.resource.Key.FullName())
+// adviceOn says what to do if somebody was faster.
+func adviceOn(err error) string {
+	if _, conflict := errors.AsType[*failure.Conflict](err); conflict {
+		return ".\n\nPlan again, so that you see what changed."
 	}
-	return "Plan again, so that you see what changed."
+	return ""
 }
 
 func said(p schema.Problem) string {

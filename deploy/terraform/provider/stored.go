@@ -73,7 +73,7 @@ func (s *stored) Read(ctx context.Context, req datasource.ReadRequest, resp *dat
 }
 
 func (s *stored) read(ctx context.Context, model *storedModel) error {
-	k, err := mesh.Kind(model.Kind.ValueString())
+	k, err := kinds.ByName(model.Kind.ValueString())
 	if err != nil {
 		return err
 	}
