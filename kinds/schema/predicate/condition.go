@@ -32,7 +32,7 @@ func (c *compiler) condition(n ast.Node) condition {
 	case *ast.UnaryNode:
 		return c.unary(n)
 	case *ast.RegexNode:
-		pattern := n.Regexp()
+		pattern := c.pattern(n)
 		return anyPair(c.path(n.Operand(), keepItems), literal(nil, keep), func(text, _ any) truth {
 			s, is := text.(string)
 			if !is {
