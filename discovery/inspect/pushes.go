@@ -18,10 +18,10 @@ type shownQueue struct {
 	Since   *time.Time `json:"since,omitempty"`   // when the oldest waiting batch came
 	Current *shownPush `json:"current,omitempty"` // what is being pushed
 
-	Proxies int           `json:"proxies"`
-	Behind  []shownBehind `json:"behind"` // the furthest first
-	Limits  []shownLimit  `json:"limits"`
-	Pushes  []shownPush   `json:"pushes"` // the newest first
+	Proxies int            `json:"proxies"`
+	Behind  []*shownBehind `json:"behind"` // the furthest first
+	Limits  []shownLimit   `json:"limits"`
+	Pushes  []shownPush    `json:"pushes"` // the newest first
 }
 
 // shownLimit is a limit on proxies, and how often it was reached.
@@ -131,14 +131,14 @@ func showPush(p push.Push) shownPush {
 
 // behind lists the proxies that have not accepted everything that they should have, the one that
 // waits longest first.
-func behind(all []client, now time.Time) []shownBehind {
-	list := []shownBehind{}
+func behind(all []client, now time.Time) []*shownBehind {
+	list := []*shownBehind{}
 	for _, c := range all {
 		p := c.show()
 		if p.Current || c.snapshot == nil {
 			continue
 		}
-		b := shownBehind{Proxy: p.Proxy, Revision: p.Revision, Newest: p.Newest, Stage: p.Stage, Seconds: now.Sub(p.waits()).Seconds()}
+		b := &shownBehind{Proxy: p.Proxy, Revision: p.Revision, Newest: p.Newest, Stage: p.Stage, Seconds: now.Sub(p.waits()).Seconds()}
 		for _, t := range p.Types {
 			if t.Status != synced {
 				b.Types = append(b.Types, behindType{t.Type, t.Status})
@@ -146,7 +146,7 @@ func behind(all []client, now time.Time) []shownBehind {
 		}
 		list = append(list, b)
 	}
-	slices.SortStableFunc(list, func(a, b shownBehind) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	slices.SortStableFunc(list, func(a, b *shownBehind) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return list
 }
 

@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 )
@@ -67,8 +66,5 @@ func (m *Mesh) claimProblems() (out []Problem) {
 	for _, problems := range m.services.claims.each() {
 		out = append(out, problems...)
 	}
-	slices.SortFunc(out, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Of.String(), b.Of.String()), cmp.Compare(a.Reason, b.Reason))
-	})
-	return out
+	return sorted(out)
 }

@@ -119,10 +119,7 @@ func (x *apiIndex) problems() (out []Problem) {
 			out = append(out, Problem(p))
 		}
 	}
-	slices.SortFunc(out, func(a, b Problem) int {
-		return cmp.Or(a.Of.Compare(b.Of), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Reason, b.Reason))
-	})
-	return out
+	return sorted(out)
 }
 
 // apiUpdate is the next index in the making.

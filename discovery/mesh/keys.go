@@ -53,6 +53,5 @@ func (m *Mesh) KeyProblems() (out []Problem) {
 	for _, p := range slices.Concat(slices.Collect(maps.Values(m.tokens.byNamespace))...) {
 		out = append(out, p.problems...)
 	}
-	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(a.Of.String(), b.Of.String()) })
-	return out
+	return sorted(out)
 }

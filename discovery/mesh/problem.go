@@ -1,6 +1,11 @@
 package mesh
 
-import "github.com/pgmesh/pgmesh/kinds"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
 
 // Problem is something wrong between resources that are each valid alone. The rest of them stays in
 // force.
@@ -10,6 +15,14 @@ type Problem struct {
 	Path string
 	// Reason says what is wrong and what it means.
 	Reason string
+}
+
+// sorted sorts problems by resource, field and reason.
+func sorted(problems []Problem) []Problem {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(a.Of.Compare(b.Of), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Reason, b.Reason))
+	})
+	return problems
 }
 
 // Problems lists what was found as the mesh was built, the oldest resource first. EnvoyFilters have

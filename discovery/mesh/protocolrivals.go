@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,9 +15,7 @@ func (m *Mesh) protocolRivals() []Problem {
 			seen[p] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(seen), func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Of.String(), b.Of.String()), cmp.Compare(a.Reason, b.Reason))
-	})
+	return sorted(slices.Collect(maps.Keys(seen)))
 }
 
 // rivalsAt returns the problems of what is served at one address.

@@ -29,15 +29,15 @@ type entry struct {
 // withIndex serves the pages and their index. For an unknown path it suggests the nearest one.
 func withIndex(pages []Page) http.Handler {
 	mux := http.NewServeMux()
-	list, paths := []entry{}, []string{}
+	list, paths := []*entry{}, []string{}
 	pages = append(pages, Page{Path: indexPath, About: "Lists the pages.", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		WriteJSON(w, list)
 	})})
 	for _, p := range pages {
 		mux.Handle("GET "+p.Path, p)
-		list, paths = append(list, entry{p.Path, p.About}), append(paths, p.Path)
+		list, paths = append(list, &entry{p.Path, p.About}), append(paths, p.Path)
 	}
-	slices.SortFunc(list, func(a, b entry) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(list, func(a, b *entry) int { return cmp.Compare(a.Path, b.Path) })
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("there is no page %s: %s", r.URL.Path, nearest.Hint(r.URL.Path, paths, "there are ")), http.StatusNotFound)
 	})
