@@ -47,7 +47,7 @@ func outcomesOf(sent []*adminv1.Outcome) []outcome {
 
 // key returns the key of the resource, and whether this program knows its kind.
 func (o outcome) key() (kinds.Key, bool) {
-	kind, known := kinds.Lookup(o.Group, o.Kind)
+	kind, known := words.Lookup(o.Group, o.Kind)
 	return kinds.Key{Kind: kind, Namespace: o.Space, Name: o.Name}, known
 }
 

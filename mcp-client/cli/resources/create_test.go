@@ -128,7 +128,7 @@ func TestCreateTakesWordsOfKubectl(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	made := m.Run("create", "secret", "tls", "shop", "-n", "gateways", "--cert", at("tls.crt"), "--key", at("tls.key"), "--service-account", "edge")
 	require.Zero(t, made.Code, made.Err)
-	require.Contains(t, made.Out, "gateways/shop created")
+	require.Contains(t, made.Out, "secret gateways/shop created")
 	require.Contains(t, m.OK("secret", "list", "-n", "gateways"), "shop")
 
 	for words, says := range map[string]string{
