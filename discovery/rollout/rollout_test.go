@@ -134,6 +134,47 @@ func TestRolloutsAreReportedByNamespace(t *testing.T) {
 	b.awaitRollout(6, "shop: 2 of 2 after 5")
 }
 
+// A mesh that went back, as when its database was restored, has revisions of the same numbers again. No
+// report names one twice, for mcp-server takes none that does.
+func TestAMeshThatWentBackIsReportedAnew(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(service("web", "*"))
+	a := b.connect("a", "shop")
+	b.await("a.shop", "synced 1")
+	b.apply(service("pay", "*"))
+	b.awaitRollout(2, "shop: 1 of 1 after 1")
+	a.behave("", true)
+	b.apply(service("lost", "*"))
+	b.awaitRollout(3, "shop: 0 of 1 after 2")
+
+	b.revision = 0
+	b.apply(service("restored", "*"))
+	a.behave("", false)
+	b.await("a.shop", "synced 1")
+	b.connect("d", "shop")
+	b.await("d.shop", "synced 1")
+	b.apply(service("cart", "*"))
+	b.awaitRollout(2, "shop: 2 of 2 after 1")
+	b.apply(service("vault", "nobody"))
+	b.awaitRollout(3, "nobody after 2")
+
+	b.reports.end()
+	b.await("a.shop", "unknown")
+	b.await("a.shop", "synced 3")
+	b.awaitRollout(3, "nobody after 2")
+	b.awaitRollout(2, "shop: 2 of 2 after 1")
+	b.reports.mu.Lock()
+	defer b.reports.mu.Unlock()
+	for _, m := range b.reports.messages {
+		named := map[int64]bool{}
+		for _, r := range m.GetRollouts() {
+			require.False(t, named[r.GetRevision()], "revision %d is there twice", r.GetRevision())
+			named[r.GetRevision()] = true
+		}
+	}
+}
+
 // What a proxy refuses is reported with Envoy's words, and since when.
 func TestRefusalsAreReported(t *testing.T) {
 	t.Parallel()

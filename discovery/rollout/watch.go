@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,6 +69,9 @@ func (w *watch) Pushing(b push.Begun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.active = true
+	if b.Revision < b.After {
+		w.lose(b.Revision)
+	}
 	if b.Revision <= b.After {
 		if b.Configured {
 			w.registry = b.Number
@@ -80,6 +84,22 @@ func (w *watch) Pushing(b push.Begun) {
 	for len(w.pushes) > keptPushes || b.At.Sub(w.pushes[0].begun) > keptTime {
 		w.pushes[0].forgotten = true
 		w.pushes = w.pushes[1:]
+	}
+}
+
+// lose forgets the pushes of revisions after one to which the mesh went back, as when its database was
+// restored: others will have their numbers. The caller holds the lock.
+func (w *watch) lose(after int64) {
+	w.pushes = slices.DeleteFunc(w.pushes, func(p *pushed) bool {
+		p.forgotten = p.revision > after
+		return p.forgotten
+	})
+	for _, c := range w.courses {
+		was := len(c.before)
+		c.forget()
+		if was > 0 && len(c.before) == 0 && !c.apart {
+			w.behind--
+		}
 	}
 }
 

@@ -78,6 +78,40 @@ func TestFollowReportsThatHistoryIsGone(t *testing.T) {
 	require.Equal(t, int64(5), db.Newest())
 }
 
+// A database that is restored under a connection, which stays, goes back to a revision that was seen, and
+// may go on to others with the numbers of those that were seen.
+func TestFollowReportsThatTheDatabaseWentBack(t *testing.T) {
+	t.Parallel()
+	for name, restored := range map[string]int{"it is behind": 1, "it is as far": 2, "it is further": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.New(t)
+			db := storetest.Connect(t, url)
+			db.Put("x", "a")
+			seen := make(chan feed.Batch, 10)
+			ended := make(chan error, 1)
+			f := storetest.FeedWith(t, storetest.OpenURL(t, url), feed.Options{Poll: 20 * time.Millisecond})
+			go func() {
+				ended <- f.Follow(t.Context(), feed.At(0), func(b feed.Batch) error { seen <- b; return nil })
+			}()
+			for _, host := range []string{"b", "c"} {
+				<-seen
+				db.Put("x", host)
+			}
+			<-seen
+			db.Exec("BEGIN; SET LOCAL session_replication_role = replica; DELETE FROM mesh_internal.changes; DELETE FROM mesh_internal.transactions WHERE revision > 1")
+			for i := range restored {
+				db.Exec("INSERT INTO mesh_internal.transactions (xid, begun_at, revision, pending, secrets, time) SELECT xid, clock_timestamp(), $1, false, true, now() FROM mesh_internal.transactions WHERE revision = 1", i+2)
+			}
+			db.Exec("COMMIT")
+			err := <-ended
+			require.ErrorIs(t, err, feed.ErrTooOld)
+			require.ErrorContains(t, err, "revision 3 was seen and the database does not have it")
+			require.Empty(t, seen)
+		})
+	}
+}
+
 func TestFollowEndsWithItsCallersError(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)

@@ -3,7 +3,6 @@ package feed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -73,13 +72,27 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 		if err := f.catchUp(ctx, conn); err != nil {
 			return err
 		}
-		if f.woken && f.seen.Revision == before && !wait.For(ctx, notifications.SpuriousPause) {
-			return ctx.Err()
+		if f.seen.Revision == before {
+			if err := f.idle(ctx, conn, standby); err != nil {
+				return err
+			}
 		}
 		if standby, err = f.wait(ctx, conn, standby); err != nil {
 			return err
 		}
 	}
+}
+
+// idle is called when there is nothing new. Of a database that was restored under the connection, that
+// may be because it has gone back: it is then behind what was seen, or has got there by other changes.
+func (f *follower) idle(ctx context.Context, conn *pgx.Conn, standby bool) error {
+	if err := f.resume(ctx, conn, standby); err != nil {
+		return err
+	}
+	if f.woken && !wait.For(ctx, notifications.SpuriousPause) {
+		return ctx.Err()
+	}
+	return nil
 }
 
 // wait waits until there may be a new revision. On a standby it also checks whether that was
@@ -121,10 +134,10 @@ func (f *follower) resume(ctx context.Context, conn *pgx.Conn, standby bool) err
 		switch {
 		case err != nil:
 			return err
-		case newest >= f.seen.Revision && (mark == f.seen.Mark || f.seen.Mark == ""):
+		case newest >= f.seen.Revision && f.seen.is(mark):
 			return nil
 		case newest >= f.seen.Revision || !standby || time.Now().After(deadline):
-			return fmt.Errorf("%w: revision %d was seen and the database does not have it: it was restored, or failed over to a standby that lagged", ErrTooOld, f.seen.Revision)
+			return f.seen.gone()
 		}
 		if !wait.For(ctx, f.feed.options.StandbyPoll) {
 			return ctx.Err()

@@ -24,7 +24,7 @@ const (
 // batch is released once passed on.
 func (f *follower) catchUp(ctx context.Context, conn *pgx.Conn) error {
 	for more := true; more; {
-		page, cut, err := f.feed.page(ctx, conn, f.seen.Revision)
+		page, cut, err := f.feed.page(ctx, conn, f.seen)
 		if err != nil {
 			return err
 		}
@@ -44,9 +44,9 @@ func (f *follower) catchUp(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// page reads the next batches after a revision, and reports whether there were too many for a page.
+// page reads the next batches after a position, and reports whether there were too many for a page.
 // Later commits wake the follower.
-func (f *Feed) page(ctx context.Context, conn *pgx.Conn, after store.Revision) (page []Batch, cut bool, err error) {
+func (f *Feed) page(ctx context.Context, conn *pgx.Conn, after Position) (page []Batch, cut bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	silence := time.AfterFunc(store.QueryTimeout, cancel) // for each row, not for the page: a revision may be large
@@ -58,8 +58,8 @@ func (f *Feed) page(ctx context.Context, conn *pgx.Conn, after store.Revision) (
 }
 
 // readPage reads the page without secrets, and calls onRow for each row.
-func (f *Feed) readPage(ctx context.Context, conn *pgx.Conn, after store.Revision, onRow func()) (page []Batch, cut bool, err error) {
-	found, err := conn.Query(ctx, sql.Page, after, pageRevisions, pageChanges)
+func (f *Feed) readPage(ctx context.Context, conn *pgx.Conn, after Position, onRow func()) (page []Batch, cut bool, err error) {
+	found, err := conn.Query(ctx, sql.Page, after.Revision, pageRevisions, pageChanges)
 	if err != nil {
 		return nil, false, err
 	}
@@ -70,6 +70,9 @@ func (f *Feed) readPage(ctx context.Context, conn *pgx.Conn, after store.Revisio
 		onRow()
 		if err := found.Scan(targets...); err != nil {
 			return nil, false, err
+		}
+		if r.afterMark != "" && !after.is(r.afterMark) {
+			return nil, false, after.gone()
 		}
 		if len(page) == 0 || page[len(page)-1].Revision != r.batch.Revision {
 			page = append(page, r.batch)
@@ -83,7 +86,8 @@ func (f *Feed) readPage(ctx context.Context, conn *pgx.Conn, after store.Revisio
 
 // pageRow is one change, and its batch.
 type pageRow struct {
-	revisionCount int // there were for the page
+	revisionCount int    // there were for the page
+	afterMark     string // of the revision after which the page is, "" if that is not kept
 	batch         Batch
 	key           rows.Key
 	before, after rows.Body
@@ -92,7 +96,7 @@ type pageRow struct {
 func (r *pageRow) targets() []any {
 	b := &r.batch
 	targets := []any{
-		&r.revisionCount, &b.Revision, &b.Mark, &b.Author, &b.Application, &b.Message, &b.Begun, &b.Time, &b.secret,
+		&r.revisionCount, &r.afterMark, &b.Revision, &b.Mark, &b.Author, &b.Application, &b.Message, &b.Begun, &b.Time, &b.secret,
 	}
 	return slices.Concat(targets, r.key.Targets(), r.before.Targets(), r.after.Targets())
 }

@@ -1,6 +1,10 @@
 package feed
 
-import "github.com/pgmesh/pgmesh/store"
+import (
+	"fmt"
+
+	"github.com/pgmesh/pgmesh/store"
+)
 
 // Position is a place in the feed: the revision that was seen last.
 //
@@ -14,3 +18,11 @@ type Position struct {
 
 // At returns the position of a revision whose mark is unknown.
 func At(r store.Revision) Position { return Position{Revision: r} }
+
+// is reports whether a revision with the number of the position has its mark, too.
+func (p Position) is(mark string) bool { return p.Mark == "" || p.Mark == mark }
+
+// gone says that the database does not have the revision of the position.
+func (p Position) gone() error {
+	return fmt.Errorf("%w: revision %d was seen and the database does not have it: it was restored, or failed over to a standby that lagged", ErrTooOld, p.Revision)
+}

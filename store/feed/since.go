@@ -23,13 +23,13 @@ func (f *Feed) Since(ctx context.Context, after Position) (batches []Batch, more
 		if err != nil {
 			return err
 		}
-		if newest < after.Revision || after.Mark != "" && mark != after.Mark {
-			return fmt.Errorf("%w: revision %d was seen and the database does not have it: it was restored, or failed over to a standby that lagged", ErrTooOld, after.Revision)
+		if newest < after.Revision || !after.is(mark) {
+			return after.gone()
 		}
 		if newest == after.Revision {
 			return nil
 		}
-		if batches, more, err = f.page(ctx, tx.Conn(), after.Revision); err != nil {
+		if batches, more, err = f.page(ctx, tx.Conn(), after); err != nil {
 			return err
 		}
 		if len(batches) == 0 || batches[0].Revision != after.Revision+1 {

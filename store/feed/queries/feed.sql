@@ -15,11 +15,11 @@ SET plan_cache_mode = force_generic_plan; SET jit = off
 SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off
 
 -- name: Page
--- The next revisions after one, so many at most, with what they changed.
+-- The next revisions after one, so many at most, with what they changed, and the mark of that one, '' if it is not kept.
 WITH page AS (
   SELECT t.*, sum(size) OVER (ORDER BY revision) AS changes, count(*) OVER () AS revisions
   FROM (SELECT * FROM mesh_internal.transactions WHERE revision > $1 ORDER BY revision LIMIT $2) t)
-SELECT t.revisions, t.revision, {{Mark}}, t.author, t.application, t.message, t.begun_at, t.time,
+SELECT t.revisions, coalesce((SELECT {{Mark}} FROM mesh_internal.transactions t WHERE t.revision = $1), ''), t.revision, {{Mark}}, t.author, t.application, t.message, t.begun_at, t.time,
   t.secrets, coalesce(c.api_group, ''), coalesce(c.kind, ''), coalesce(c.namespace, ''), coalesce(c.name, ''),
   c.before_spec, c.before_labels, c.before_annotations,
   c.before_revision, c.before_generation, c.before_created_at, c.before_updated_at,
