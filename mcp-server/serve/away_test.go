@@ -16,6 +16,8 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store/migration"
@@ -216,4 +218,20 @@ func TestAServerTellsADatabaseOfAnotherMesh(t *testing.T) {
 	over.ready(200, "ready\n")
 	over.end()
 	require.Contains(t, over.log.String(), "the database holds another mesh than what was saved: clients are given what it has, and no more")
+}
+
+// A server that is given another key than it had ends, and says which it lacks: of what it saved it has no
+// certificate either, so that nobody could connect to it.
+func TestAServerWithAnotherKeyEnds(t *testing.T) {
+	t.Parallel()
+	database, dir := pgtest.New(t), t.TempDir()
+	write(t, database, "a", "a.example")
+	one := found(t, database, func(o *serve.Options) { o.StateDir = dir })
+	one.ready(200, "ready\n")
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(dir, authority.File)); return err == nil }, limit, 10*time.Millisecond)
+	one.end()
+	other := one.options
+	other.Listen, other.HTTP = "127.0.0.1:0", monitor.Options{Address: "127.0.0.1:0"}
+	other.Sealing = seal.Options{KeyFile: keyFile(t)}
+	require.ErrorContains(t, serve.Run(t.Context(), other, nil), "which this server does not have")
 }

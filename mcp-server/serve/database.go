@@ -174,7 +174,7 @@ func (d *database) openAndFollow(ctx context.Context) error {
 
 // open tries again as long as the database may come back without anybody's help, or there is
 // something saved to serve meanwhile: a server that serves what it saved must not end because a
-// password is wrong today.
+// password is wrong today. One that has no certificate to show serves nobody.
 func (d *database) open(ctx context.Context) error {
 	silent := time.AfterFunc(recallAfter, func() { d.recall(ctx, nil) })
 	defer silent.Stop()
@@ -189,7 +189,11 @@ func (d *database) open(ctx context.Context) error {
 		},
 	}.Until(ctx, func() error {
 		err := d.tryToOpen(ctx)
-		if err != nil && !store.Temporary(err) && !d.publisher.Primed() {
+		if err == nil || store.Temporary(err) {
+			return err
+		}
+		d.recall(ctx, err)
+		if !d.publisher.Primed() || d.options.ownAuthority() && d.authority.Current() == nil {
 			return retry.Stop(err)
 		}
 		return err
