@@ -227,6 +227,8 @@ func checkFiles(t *testing.T, m *machine.Machine) {
 		}
 	}
 	require.Contains(t, m.Type("cat /usr/share/pgmesh/schemas/networking.istio.io/virtualservice_v1.json"), `"title": "VirtualService"`)
+	require.Equal(t, "alerts.yaml\ncopyright\ndashboards\n", m.Type("ls /usr/share/doc/pgmesh-mcp-server"))
+	require.Contains(t, m.Type("cat /usr/share/doc/pgmesh-mcp-server/dashboards/mesh.json"), `"panels"`)
 	require.Equal(t, "640 root:pgmesh\n", m.Type("stat -c '%a %U:%G' /etc/default/mcp-server"))
 	require.Equal(t, "700 mesh-agent:mesh-agent\n", m.Type("stat -c '%a %U:%G' /var/lib/mesh-agent"))
 	for _, shell := range []string{"zsh", "fish"} {

@@ -42,6 +42,11 @@ func TestTheDemoNeedsNoGo(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		require.Contains(t, string(out), "From COMMIT to the first answer from v2: ")
 	}
+	for _, file := range []string{
+		"docs/machines.md", "deploy/ansible/roles/mesh_agent/tasks/main.yml", "deploy/cloud-init/machine.yaml", "deploy/prometheus/alerts.yaml", "deploy/grafana/mesh.json",
+	} {
+		require.FileExists(t, filepath.Join(folder, name, file), "the docs name it")
+	}
 	says, err := exec.CommandContext(t.Context(), filepath.Join(folder, name, "bin", "mesh-agent"), "--version").Output()
 	require.NoError(t, err)
 	require.Contains(t, string(says), "version "+before+" go")

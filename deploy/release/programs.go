@@ -32,10 +32,15 @@ func (r *release) packPrograms(ctx context.Context) error {
 		for name, file := range map[string]string{
 			"LICENSE": "LICENSE", "LICENSE.envoy": "deploy/packages/envoy.copyright", "CHANGELOG.md": "CHANGELOG.md",
 			"README": "deploy/release/programs/README", "Makefile": "deploy/release/programs/Makefile",
+			"deploy/prometheus/alerts.yaml": "deploy/prometheus/alerts.yaml",
+			"deploy/grafana/mesh.json": "deploy/grafana/mesh.json", "deploy/grafana/proxies.json": "deploy/grafana/proxies.json",
+			"deploy/grafana/control-plane.json": "deploy/grafana/control-plane.json",
 		} {
 			entries = append(entries, archive.Entry{Name: at(name), Mode: 0o644, File: filepath.Join(r.root, file)})
 		}
 		for name, folder := range map[string]string{
+			"docs": filepath.Join(r.root, "docs"), "deploy/ansible": filepath.Join(r.root, "deploy", "ansible"),
+			"deploy/cloud-init": filepath.Join(r.root, "deploy", "cloud-init"), "deploy/compose": filepath.Join(r.root, "deploy", "compose"),
 			"share/man/man1": filepath.Join(r.work, "dist", "man"), "share/completions": filepath.Join(r.work, "dist", "completions"),
 			"systemd": filepath.Join(r.root, "deploy", "systemd"), "etc": filepath.Join(r.root, "deploy", "packages", "etc"),
 		} {

@@ -116,7 +116,11 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	g.Go(func() error { return notify.RunWhenReady(ctx, ready.Ask) })
 	defer guests.flush()
 	defer way.Close()
-	return ended(g.Wait())
+	err = ended(g.Wait())
+	if err == nil {
+		o.Log.Info("stopped, as it was told to")
+	}
+	return err
 }
 
 // server serves xDS, and the calls of members.

@@ -139,6 +139,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
+	o.Log.Info("stopped, as it was told to")
 	return nil
 }
 

@@ -1,0 +1,20 @@
+package connect_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
+)
+
+// A server that answers, and is without its database, is not one that cannot be reached.
+func TestAServerWithoutItsDatabaseIsNamedAsSuch(t *testing.T) {
+	t.Parallel()
+	s := &connect.Server{Address: "mesh.example:15020"}
+	require.EqualError(t, s.Explain(status.Error(codes.Unavailable, "the server cannot reach its database: run it again later")),
+		"the server at mesh.example:15020 answers: the server cannot reach its database: run it again later")
+	require.ErrorContains(t, s.Explain(status.Error(codes.Unavailable, "connection refused")), "cannot reach the server at mesh.example:15020")
+}
