@@ -62,9 +62,9 @@ type registered struct {
 	Gone           *time.Time        `json:"goneAt,omitempty"`
 }
 
-func (p program) registered(ctx context.Context, machine, group string) ([]registered, error) {
+func (p program) registered(ctx context.Context, namespaces []string, machine, group string) ([]registered, error) {
 	resp, err := session.Call(ctx, p.Session, adminv1.NewRegisteredMachineServiceClient, adminv1.RegisteredMachineServiceClient.ListRegisteredMachines,
-		&adminv1.ListRegisteredMachinesRequest{Namespaces: p.Namespace.Requested(), Machine: machine, Group: group})
+		&adminv1.ListRegisteredMachinesRequest{Namespaces: namespaces, Machine: machine, Group: group})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ WorkloadEntry: show says why.`,
   mcp-client machines list -A --group cart -o wide`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := p.registered(cmd.Context(), "", group)
+			list, err := p.registered(cmd.Context(), p.Namespace.Requested(), "", group)
 			if err != nil {
 				return err
 			}
@@ -126,7 +126,7 @@ func (p program) showMachineCommand() *cobra.Command {
   mcp-client machines show -n shop cart-1 -o yaml`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := p.registered(cmd.Context(), args[0], "")
+			list, err := p.machineNamed(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -145,6 +145,26 @@ func (p program) showMachineCommand() *cobra.Command {
 		},
 		ValidArgsFunction: p.completeRegistered,
 	}
+}
+
+// machineNamed finds the services of a machine, which may be named as it is printed, NAMESPACE/MACHINE, or by
+// its WorkloadEntry.
+func (p program) machineNamed(ctx context.Context, word string) ([]registered, error) {
+	namespaces, name := p.Namespace.Requested(), word
+	if namespace, in, both := strings.Cut(word, "/"); both {
+		namespaces, name = []string{namespace}, in
+	}
+	list, err := p.registered(ctx, namespaces, name, "")
+	if err != nil || len(list) > 0 {
+		return list, err
+	}
+	list, err = p.registered(ctx, namespaces, "", "")
+	i := slices.IndexFunc(list, func(m registered) bool { return m.Entry == name || m.Machine+"."+m.Namespace == name })
+	if i < 0 {
+		return nil, err
+	}
+	of := list[i]
+	return slices.DeleteFunc(list, func(m registered) bool { return m.Namespace != of.Namespace || m.Machine != of.Machine }), nil
 }
 
 // inNamespaces says which namespaces were searched, if not all.
@@ -236,7 +256,7 @@ func (p program) completeRegistered(cmd *cobra.Command, _ []string, _ string) ([
 	if p.BeginCompletion(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
-	list, err := p.registered(cmd.Context(), "", "")
+	list, err := p.registered(cmd.Context(), p.Namespace.Requested(), "", "")
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}

@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +38,9 @@ func TestMachines(t *testing.T) {
 	require.Regexp(t, `Ports: +admin=9000, http=8080\n`, shown)
 	require.Regexp(t, `Discovery: +eu-1, through eu-mcp\n`, shown)
 	require.Contains(t, m.OK("machines", "show", "cart-2", "-o", "yaml"), "machine: cart-2")
+	for _, name := range []string{"shop/cart-2", "cart-2.shop", "shop/" + entryOf(shown)} {
+		require.Equal(t, shown, m.OK("machines", "show", name), name)
+	}
 
 	require.Contains(t, m.Run("machines", "show", "cart-3", "-n", "shop").Err, "no machine cart-3 has registered a service in shop")
 	require.Contains(t, m.Run("machines", "remove", "cart-1").Err, "name one namespace by -n")
@@ -49,4 +53,14 @@ func TestMachines(t *testing.T) {
 	m.Query("SELECT max(revision) FROM mesh_internal.transactions", &newest)
 	m.Await(newest)
 	require.Empty(t, m.OK("get", "workloadentries", "-A", "-o", "name"))
+}
+
+// entryOf is the WorkloadEntry that machines show names.
+func entryOf(shown string) string {
+	for line := range strings.Lines(shown) {
+		if entry, is := strings.CutPrefix(line, "Entry:"); is {
+			return strings.TrimSpace(entry)
+		}
+	}
+	return ""
 }
