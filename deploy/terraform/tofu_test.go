@@ -305,6 +305,23 @@ func TestEveryKind(t *testing.T) {
 	require.Empty(t, p.mesh.OK("get", "all", "-A", "-o", "name"))
 }
 
+// Mistakes of a join token are told before anything is made.
+func TestMistakesOfJoinTokens(t *testing.T) {
+	t.Parallel()
+	p := start(t, "")
+	for written, want := range map[string]string{
+		`service_account = "api"` + "\n" + `expires_in = "10years"`: `expires_in: "10years" is not a time such as 24h`,
+		`service_account = "api"` + "\n" + `uses = -3`:              "uses: -3: somebody has to join with it",
+		`service_account = "api"` + "\n" + `workload_group = "api"`: "say either workload_group or service_account",
+		`expires_in = "1h"`: "say either workload_group or service_account",
+	} {
+		p.write(header + "resource \"pgmesh_join_token\" \"it\" {\n namespace = \"shop\"\n" + written + "\n}\n")
+		require.Contains(t, p.fails("validate"), want)
+	}
+	p.write(header + "variable \"group\" {}\nresource \"pgmesh_join_token\" \"it\" {\n namespace = \"shop\"\n workload_group = var.group\n}\n")
+	p.tofu("validate")
+}
+
 // A machine's user data has a token, which stays the same when it has been used, and goes when the
 // resource goes.
 func TestJoinTokens(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int32default"
@@ -24,7 +25,10 @@ import (
 // has expired: a new one would make new machines, too.
 type joinToken struct{ mesh *mesh.Mesh }
 
-var _ resource.ResourceWithConfigure = (*joinToken)(nil)
+var (
+	_ resource.ResourceWithConfigure      = (*joinToken)(nil)
+	_ resource.ResourceWithValidateConfig = (*joinToken)(nil)
+)
 
 // revoked is the state of a token that was taken back.
 const revoked = "revoked"
@@ -77,6 +81,38 @@ func (j *joinToken) Configure(_ context.Context, req resource.ConfigureRequest, 
 	j.mesh = configured(req.ProviderData)
 }
 
+// ValidateConfig implements resource.ResourceWithValidateConfig, as far as values are known.
+func (*joinToken) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	var model joinTokenModel
+	if resp.Diagnostics.Append(req.Config.Get(ctx, &model)...); resp.Diagnostics.HasError() {
+		return
+	}
+	const wrong = "The join token is wrong"
+	if in := model.ExpiresIn; !in.IsNull() && !in.IsUnknown() {
+		if _, err := lifetimeOf(in.ValueString()); err != nil {
+			resp.Diagnostics.AddAttributeError(path.Root("expires_in"), wrong, err.Error())
+		}
+	}
+	if uses := model.Uses; !uses.IsNull() && !uses.IsUnknown() && uses.ValueInt32() < 1 {
+		resp.Diagnostics.AddAttributeError(path.Root("uses"), wrong, fmt.Sprintf("uses: %d: somebody has to join with it, so write 1 or more", uses.ValueInt32()))
+	}
+	if group, account := model.WorkloadGroup, model.ServiceAccount; !group.IsUnknown() && !account.IsUnknown() && named(group) == named(account) {
+		resp.Diagnostics.AddError(wrong, errEither.Error())
+	}
+}
+
+var errEither = errors.New("say either workload_group or service_account")
+
+func named(value types.String) bool { return value.ValueString() != "" }
+
+func lifetimeOf(text string) (time.Duration, error) {
+	lifetime, err := time.ParseDuration(text)
+	if err != nil || lifetime <= 0 {
+		return 0, fmt.Errorf("expires_in: %q is not a time such as 24h", text)
+	}
+	return lifetime, nil
+}
+
 // Create implements resource.Resource.
 func (j *joinToken) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var model joinTokenModel
@@ -94,14 +130,14 @@ func (j *joinToken) Create(ctx context.Context, req resource.CreateRequest, resp
 }
 
 func (j *joinToken) create(ctx context.Context, model *joinTokenModel) (*adminv1.CreateJoinTokenResponse, error) {
-	lifetime, err := time.ParseDuration(model.ExpiresIn.ValueString())
+	lifetime, err := lifetimeOf(model.ExpiresIn.ValueString())
 	switch {
 	case j.mesh == nil:
 		return nil, errNoMesh
-	case err != nil || lifetime <= 0:
-		return nil, fmt.Errorf("expires_in: %q is not a time such as 24h", model.ExpiresIn.ValueString())
-	case (model.WorkloadGroup.ValueString() == "") == (model.ServiceAccount.ValueString() == ""):
-		return nil, errors.New("say either workload_group or service_account")
+	case err != nil:
+		return nil, err
+	case named(model.WorkloadGroup) == named(model.ServiceAccount):
+		return nil, errEither
 	}
 	return j.mesh.CreateJoinToken(ctx, &adminv1.CreateJoinTokenRequest{
 		Namespace: model.Namespace.ValueString(), WorkloadGroup: model.WorkloadGroup.ValueString(), ServiceAccount: model.ServiceAccount.ValueString(),

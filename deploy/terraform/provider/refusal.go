@@ -37,8 +37,19 @@ func (r refusal) tell(to *diag.Diagnostics) bool {
 		text = fmt.Sprintf("%s.\n\nIt is there, and is not Terraform's yet. Import it: terraform import %s.NAME %s",
 			inTerraform(r.err), terraform.ResourceType(r.kind.Kind), r.resource.Key.FullName())
 	}
-	to.AddError(fmt.Sprintf("The %s cannot be what it is to be", r.kind.Name), text)
+	to.AddError(titleOf(r.err, r.kind.Name), text)
 	return true
+}
+
+// titleOf says what could not be done: that of a server is not the fault of a resource.
+func titleOf(err error, kind string) string {
+	if _, is := errors.AsType[*failure.Unreachable](err); is {
+		return "The mesh cannot be reached"
+	}
+	if _, is := errors.AsType[*failure.Denied](err); is {
+		return "The mesh does not allow it"
+	}
+	return fmt.Sprintf("The %s cannot be what it is to be", kind)
 }
 
 // adviceOn says what to do if somebody was faster.
