@@ -100,7 +100,7 @@ func TestFilesAreAnalyzedOnTopOfAMesh(t *testing.T) {
 		"bad.yaml": "# of us\n" + clitest.VirtualService("default", "b", "lost.example.com"),
 		"two.yaml": `{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: second}, spec: {hosts: [older.example.com], http: [
 			{route: [{destination: {host: gone.example.com, port: {number: 81}}}]}, {route: [{destination: {host: gone.example.com}}]}]}}`,
-		"x.yaml":   "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: x}\nspec: {htp: []}\n",
+		"x.yaml": "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: x}\nspec: {htp: []}\n",
 	})
 	r := m.Run("analyze", "--live", bad)
 	require.Equal(t, 1, r.Code, r.Err)
