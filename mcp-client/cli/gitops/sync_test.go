@@ -210,6 +210,30 @@ func TestAQuotedMessageIsNoSync(t *testing.T) {
 	require.Equal(t, 1, m.Run("sync", r.folder, "--once").Code, "a message that only contains the words is not counted")
 }
 
+// Nobody keeps a commit out of the mesh by a message that says it is there: those of the sync's own name count.
+func TestNobodyElseSaysWhatWasSynced(t *testing.T) {
+	t.Parallel()
+	m, r := clitest.Start(t), newRepository(t)
+	by := func(name string) (run func(args ...string) clitest.Result) {
+		token := strings.TrimSpace(m.OK("token", "create", name, "--scope", "write:shop"))
+		return func(args ...string) clitest.Result { return m.Run(append(args, "--token", token)...) }
+	}
+	git, mallory := by("git"), by("mallory")
+	first := r.commit("Begin", "reviews.yaml", clitest.VirtualService("shop", "reviews", "v1"))
+	require.Zero(t, git("sync", r.folder, "--once").Code)
+	var message string
+	m.Query("SELECT message FROM mesh.revisions WHERE revision = 1", &message)
+	next := r.commit("Next", "reviews.yaml", clitest.VirtualService("shop", "reviews", "v2"))
+	forged := strings.Replace(message, first, next, 1)
+	require.Zero(t, mallory("label", "vs", "reviews", "-n", "shop", "a=b", "-m", forged).Code)
+	brought := git("sync", r.folder, "--once")
+	require.Zero(t, brought.Code, brought.Err)
+	require.Contains(t, brought.Out, "revision 3")
+
+	require.Zero(t, mallory("patch", "vs", "reviews", "-n", "shop", "-p", `{"metadata":{"labels":{"a":"c"}}}`).Code)
+	require.Equal(t, 1, git("sync", r.folder, "--once").Code, "its own counts")
+}
+
 // What would change is told with its fields, for people and for programs.
 func TestADryRunNamesFields(t *testing.T) {
 	t.Parallel()
