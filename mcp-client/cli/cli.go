@@ -14,6 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/internal/manual"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/compare"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/gitops"
@@ -88,7 +89,7 @@ func addCommands(root *cobra.Command, p *session.Session) {
 	}
 	group("Read any MCP server:", resources.Get(p), resources.Describe(p), resources.Services(p), resources.Namespaces(p), resources.Watch(p), compare.Diff(p), compare.Compare(p),
 		snapshots.Command(p), server.Status(p), server.Bench(p))
-	group("Ask a pgmesh server:", problems.Command(p), history.History(p), history.Blame(p), resources.Export(p), proxies.Status(p), rollout.Command(p), resources.Wait(p), identity.WhoAmI(p), identity.Auth(p), server.Blockers(p))
+	group("Ask a pgmesh server:", problems.Command(p, change.WouldCause), history.History(p), history.Blame(p), resources.Export(p), proxies.Status(p), rollout.Command(p), resources.Wait(p), identity.WhoAmI(p), identity.Auth(p), server.Blockers(p))
 	group("Ask discovery:", proxies.Config(p), proxies.Authz(p))
 	group("Change a mesh:", resources.Apply(p), gitops.Sync(p), resources.Create(p), resources.Replace(p), resources.Patch(p), resources.Label(p), resources.Annotate(p), resources.Edit(p), resources.Delete(p), resources.Import(p), history.Restore(p), history.Revert(p),
 		history.Confirm(p), secrets.Command(p), tenancy.DefaultDeny(p))

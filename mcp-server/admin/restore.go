@@ -62,7 +62,7 @@ func (s *Service) Revert(ctx context.Context, req *adminv1.RevertRequest) (*admi
 	var became []history.RevertOutcome
 	err := s.retryConflicts(ctx, func() (resources.Applied, error) {
 		var err error
-		applied, became, err = s.history.Revert(ctx, revision, change)
+		applied, became, err = s.history.Revert(ctx, revision, req.GetWhole(), change)
 		return applied, err
 	})
 	if err != nil {

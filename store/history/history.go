@@ -31,7 +31,7 @@ var files embed.FS
 var sql = query.Read[struct {
 	Bounds, PastRevisions, PastRevisionsOf, PastChanges, PastOfMachines string
 	Blame, Diff                                                         string
-	RestoreRevision, RestoreTime, Revert                                string
+	RestoreRevision, RestoreTime, Revert, Changer                       string
 }](files)
 
 // Query selects revisions that meet all its fields.

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -44,6 +45,9 @@ func namesake(k rows.Key) error {
 	}
 }
 
+// Conflict is the outcome for a resource that was changed since.
+const Conflict = "conflict"
+
 // RevertOutcome is what happened to a resource when a revision was reverted: it was reverted,
 // already was as before, or was left in a conflict because ChangedBy has changed it.
 type RevertOutcome struct {
@@ -52,8 +56,9 @@ type RevertOutcome struct {
 	ChangedBy store.Revision
 }
 
-// Revert takes back one revision, in a new revision. Only the Apply's origin and options count.
-func (s *Store) Revert(ctx context.Context, revision store.Revision, a resources.Apply) (resources.Applied, []RevertOutcome, error) {
+// Revert takes back one revision, in a new revision. Only the Apply's origin and options count. If all of it is wanted or nothing, a
+// conflict is a resources.ChangedError.
+func (s *Store) Revert(ctx context.Context, revision store.Revision, whole bool, a resources.Apply) (resources.Applied, []RevertOutcome, error) {
 	var outcomes []RevertOutcome
 	applied, err := s.resources.Transact(ctx, a, func(tx pgx.Tx) error {
 		reverted, err := tx.Query(ctx, sql.Revert, revision)
@@ -69,7 +74,31 @@ func (s *Store) Revert(ctx context.Context, revision store.Revision, a resources
 			}
 			return nil
 		})
-		return err
+		if err != nil || !whole {
+			return err
+		}
+		return conflicts(ctx, tx, revision, outcomes)
 	})
 	return applied, outcomes, store.Explain(fmt.Sprintf("reverting revision %d", revision), err)
+}
+
+// conflicts returns an error for each resource that stands in the way of taking back a revision.
+func conflicts(ctx context.Context, tx pgx.Tx, revision store.Revision, outcomes []RevertOutcome) error {
+	var changed []error
+	for _, o := range outcomes {
+		if o.Outcome != Conflict {
+			continue
+		}
+		one := &resources.ChangedError{Expected: resources.Expected{Key: o.Key, Revision: revision}, Revision: o.ChangedBy}
+		err := tx.QueryRow(ctx, sql.Changer, o.ChangedBy, o.Key.Kind.Name, o.Key.Kind.Group, o.Key.Namespace, o.Key.Name).
+			Scan(&one.Author, &one.Application, &one.Message, &one.Time, &one.Absent)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) { // whoever is changing it this very moment has no revision
+			return err
+		}
+		changed = append(changed, one)
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return store.OfCaller(errors.Join(changed...))
 }

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -71,7 +72,14 @@ func TestRevertInGo(t *testing.T) {
 	db.Exec("COMMIT")
 	db.Put("y", "b")
 
-	applied, outcomes, err := s.Revert(t.Context(), 1, resources.Apply{Message: "no"})
+	_, _, err := s.Revert(t.Context(), 1, true, resources.Apply{Message: "no"})
+	changed, is := errors.AsType[*resources.ChangedError](err)
+	require.True(t, is, err)
+	require.Equal(t, store.Revision(2), changed.Revision)
+	require.Equal(t, storetest.Key(t, "y"), changed.Expected.Key)
+	require.False(t, changed.Absent)
+
+	applied, outcomes, err := s.Revert(t.Context(), 1, false, resources.Apply{Message: "no"})
 
 	require.NoError(t, err)
 	require.Equal(t, store.Revision(3), applied.Revision)

@@ -33,14 +33,17 @@ func violationsOf(r *adminv1.Refusal) kinds.Errors {
 
 func conflictOf(sent *adminv1.Conflicts) *failure.Conflict {
 	var lines []string
+	var of []failure.Changed
 	advice := ""
 	for _, c := range sent.GetConflicts() {
 		lines = append(lines, ConflictText(c))
+		r := c.GetResource()
+		of = append(of, failure.Changed{Group: r.GetGroup(), Kind: r.GetKind(), Namespace: r.GetNamespace(), Name: r.GetName(), How: ConflictText(c)})
 		if c.GetExpected() > 0 {
 			advice = "the object has been modified: get it again, and make your change to that; "
 		}
 	}
-	return &failure.Conflict{Text: strings.Join(lines, "; ") + "; " + advice + "nothing was changed"}
+	return &failure.Conflict{Text: strings.Join(lines, "; ") + "; " + advice + "nothing was changed", Of: of}
 }
 
 // ConflictText says what somebody has made of a resource.

@@ -58,7 +58,16 @@ func (e *Refused) Error() string {
 }
 
 // Conflict reports that resources were changed by somebody else since they were read.
-type Conflict struct{ Text string }
+type Conflict struct {
+	Text string
+	Of   []Changed
+}
+
+// Changed is a resource that somebody else has changed.
+type Changed struct {
+	Group, Kind, Namespace, Name string
+	How                          string // in words, with the resource
+}
 
 func (e *Conflict) Error() string { return e.Text }
 

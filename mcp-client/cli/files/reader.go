@@ -17,6 +17,7 @@ type Reader struct {
 	In        io.Reader // standard input
 	Namespace string    // of documents that name none
 	Strict    bool      // documents of other kinds are mistakes
+	GoOn      bool      // after a mistake, pass on what is right; for those who change nothing
 	Skipped   Skipped
 	Shown     *Progress
 
@@ -31,7 +32,7 @@ type Reader struct {
 // maxMistakes bounds the printed violations: more than this is usually one mistake repeated.
 const maxMistakes = 1000
 
-// File reads a file, and passes on its resources for as long as nothing is wrong.
+// File reads a file, and passes on its resources for as long as nothing is wrong, or those that are right.
 func (r *Reader) File(file string, send func(*kinds.Document) error) error {
 	in := r.In
 	switch {
@@ -66,7 +67,7 @@ func (r *Reader) File(file string, send func(*kinds.Document) error) error {
 			}
 			r.wrong = append(r.wrong, v)
 		}
-		if d == nil || len(r.wrong) > 0 { // after a mistake, look for more but send nothing
+		if d == nil || len(r.wrong) > 0 && !r.GoOn { // after a mistake, look for more but send nothing
 			return nil
 		}
 		r.Read++
@@ -109,16 +110,17 @@ func list(files []string) string {
 	return fmt.Sprintf("%d files", len(files))
 }
 
-// RefuseDuplicate reports resources that are in two files. The parser reports those that are twice
-// in one.
-func (r *Reader) RefuseDuplicate(seen map[kinds.Key]*kinds.Document, d *kinds.Document) {
+// RefuseDuplicate reports resources that are in two files, and whether this is one. The parser reports those that are
+// twice in one.
+func (r *Reader) RefuseDuplicate(seen map[kinds.Key]*kinds.Document, d *kinds.Document) (refused bool) {
 	key := d.Resource.Key()
 	first, dup := seen[key]
 	if !dup {
 		seen[key] = &kinds.Document{File: d.File, Index: d.Index, Line: d.Line}
-		return
+		return false
 	}
 	r.wrong = append(r.wrong, duplicate(first, d))
+	return true
 }
 
 // duplicate is a resource that another file has, too. The files of a folder may be alternatives, as

@@ -36,6 +36,15 @@ func (k *keeper) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !k.DryRun {
+		live, err := k.isLive(ctx, commit)
+		if err != nil {
+			return err
+		}
+		if live {
+			return k.onceMore(ctx, commit)
+		}
+	}
 	done, left, err := k.bring(ctx, commit, k.DryRun)
 	if err != nil {
 		return err
@@ -53,6 +62,38 @@ func (k *keeper) once(ctx context.Context) error {
 		return failure.ErrDifferent
 	}
 	return k.Wait(ctx, k.Session, done.Revision())
+}
+
+// onceMore looks for drift from a commit that is in the mesh already.
+func (k *keeper) onceMore(ctx context.Context, commit *gitrepo.Commit) error {
+	drifted, left, err := k.send(ctx, "", true)
+	if err != nil {
+		return err
+	}
+	if drifted.Changed() == 0 {
+		if err := drifted.Print(k.Printer, left, false); err != nil {
+			return err
+		}
+		return k.Wait(ctx, k.Session, 0)
+	}
+	if k.drift == revert {
+		done, left, err := k.send(ctx, putBack+k.messageOf(commit), false)
+		if err != nil {
+			return err
+		}
+		if err := done.Print(k.Printer, left, false); err != nil {
+			return err
+		}
+		return k.Wait(ctx, k.Session, done.Revision())
+	}
+	k.sayFields(ctx, drifted)
+	k.tellDrift(commit, drifted)
+	if k.Output.IsTree() {
+		if err := drifted.Print(k.Printer, left, true); err != nil {
+			return err
+		}
+	}
+	return failure.ErrDifferent
 }
 
 // forever looks for commits and for drift again and again. What fails is told once, and tried again.
@@ -80,9 +121,15 @@ func (k *keeper) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	live, err := k.isLive(ctx, commit)
 	switch {
-	case commit.ID != k.applied:
+	case err != nil:
+		return err
+	case !live:
 		return k.apply(ctx, commit)
+	case k.applied == "":
+		fmt.Fprintf(k.Out, "commit %s %q of %s: in the mesh already\n", commit.Short(), commit.Subject, commit.Author)
+		k.applied = commit.ID
 	case newest == k.revision:
 		return nil
 	}
@@ -93,7 +140,7 @@ func (k *keeper) pass(ctx context.Context) error {
 	k.shown.drifted(drifted.Changed())
 	k.sayFields(ctx, drifted)
 	if drifted.Changed() > 0 && k.drift == revert {
-		return k.putBack(ctx, commit, drifted)
+		return k.putRight(ctx, commit, drifted)
 	}
 	k.tellDrift(commit, drifted)
 	k.revision = newest
@@ -131,12 +178,15 @@ func (k *keeper) bring(ctx context.Context, commit *gitrepo.Commit, dryRun bool)
 			return nil, nil, &failure.Refused{Violations: wrong}
 		}
 	}
-	return k.send(ctx, messageOf(commit), dryRun)
+	return k.send(ctx, k.messageOf(commit), dryRun)
 }
 
-// putBack makes the mesh what the commit has, after somebody has changed it.
-func (k *keeper) putBack(ctx context.Context, commit *gitrepo.Commit, drifted *change.Imported) error {
-	done, _, err := k.send(ctx, "put back: "+messageOf(commit), false)
+// putBack begins the message of a revision that makes the mesh again what a commit has.
+const putBack = "put back: "
+
+// putRight makes the mesh what the commit has, after somebody has changed it.
+func (k *keeper) putRight(ctx context.Context, commit *gitrepo.Commit, drifted *change.Imported) error {
+	done, _, err := k.send(ctx, putBack+k.messageOf(commit), false)
 	if err != nil {
 		return err
 	}
@@ -202,11 +252,6 @@ func (k *keeper) newest(ctx context.Context) (int64, error) {
 	return answer.GetRevisions()[0].GetRevision(), err
 }
 
-// messageOf is the message of a commit's revision.
-func messageOf(c *gitrepo.Commit) string {
-	return fmt.Sprintf("%s (commit %s by %s)", c.Subject, c.ID, c.Author)
-}
-
 // list names what is not what it was.
 func (k *keeper) list(done *change.Imported) {
 	for _, text := range done.Told() {
@@ -242,7 +287,9 @@ func (k *keeper) tellDrift(commit *gitrepo.Commit, drifted *change.Imported) {
 	if isNew(&k.drifted, strings.Join(drifted.Told(), "\n")) {
 		fmt.Fprintf(k.Err, "drift: %d resources are not as commit %s has them; to put them back this would be done (mcp-client history tells who changed them):\n",
 			drifted.Changed(), commit.Short())
-		k.list(drifted)
+		if !k.Output.IsTree() { // which has them
+			k.list(drifted)
+		}
 	}
 }
 

@@ -53,11 +53,12 @@ credential helpers. With --allowed-signers, commits count that one of the keys i
 With --strict a commit is refused, too, that would cause a problem between resources, such as a route to a host that there is not, or that has
 documents of kinds that have nothing to do with a mesh.
 
-What somebody changes in the mesh beside the repository is drift. It is told of, with the fields that differ; with --drift revert, it is changed back. What is not in the
-repository is left alone, but for --prune. What machines have registered, and what registries bring, is never touched.
+What somebody changes in the mesh beside the repository is drift. It is told of, with the fields that differ; with --drift revert, it is changed
+back. A sync that starts sees in the history of the mesh whether the newest commit is its last one, and then brings it no second time. What is
+not in the repository is left alone, but for --prune. What machines have registered, and what registries bring, is never touched.
 
-With --once it ends when the newest commit is in the mesh. With --once --dry-run it tells what a commit would change, or what has drifted,
-and exits with code 1 if there is something.`,
+With --once it ends when the newest commit is in the mesh. If it was there already it looks for drift, and exits with code 1 if there is some.
+With --once --dry-run it tells what a commit would change, or what has drifted, and exits with code 1 if there is something.`,
 		Example: `  mcp-client sync https://git.example.com/mesh.git --path production --prune --prune-namespace shop
   mcp-client sync git@git.example.com:mesh.git --once --dry-run`,
 		Args: cobra.ExactArgs(1),

@@ -82,7 +82,7 @@ func TestACommitBecomesARevision(t *testing.T) {
 	require.Equal(t, 3, m.Stored())
 	var message string
 	m.Query("SELECT message FROM mesh.revisions ORDER BY revision DESC LIMIT 1", &message)
-	require.Equal(t, "Say what this is (commit "+r.git("rev-parse", "HEAD")+" by Ann <ann@example.com>)", message)
+	require.Regexp(t, "^Say what this is [(]commit "+r.git("rev-parse", "HEAD")+" by Ann <ann@example.com>; mesh of "+filepath.Base(r.folder)+", run [0-9a-f]{8}[)]$", message)
 	require.Zero(t, m.Run(append(args, "--dry-run")...).Code, "there is nothing to change any more")
 
 	r.commit("No ratings", "mesh/deeper/ratings.yaml", "")
@@ -145,7 +145,7 @@ func TestDrift(t *testing.T) {
 	require.Contains(t, watching.metrics(), "pgmesh_sync_drifted_resources 1\n")
 
 	putting := start(t, m, r.folder, "--drift", "revert")
-	putting.says("revision 4, 1 changed") // at its start it brings the commit
+	putting.says("in the mesh already", "put back what somebody had changed: revision 4, 1 changed")
 	m.Apply(clitest.VirtualService("shop", "reviews", "v4"))
 	putting.says("put back what somebody had changed: revision 6")
 	var message string
@@ -153,6 +153,85 @@ func TestDrift(t *testing.T) {
 	require.Contains(t, message, "put back: Begin (commit "+id)
 	watching.passes()
 	require.Contains(t, watching.metrics(), "pgmesh_sync_drifted_resources 0\n")
+}
+
+// A sync that begins anew changes nothing that it had done before: what somebody changed at night stays until somebody merges.
+func TestDriftOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	m, r := clitest.Start(t), newRepository(t)
+	id := r.commit("Begin", "mesh/reviews.yaml", clitest.VirtualService("shop", "reviews", "v1"))
+	once := []string{"sync", r.folder, "--once", "--path", "mesh"}
+	m.OK(once...)
+	require.Contains(t, m.OK(once...), "nothing to change")
+	m.Apply(clitest.VirtualService("shop", "reviews", "at-night"))
+	newest := func() (revision int) {
+		m.Query("SELECT max(revision) FROM mesh.revisions", &revision)
+		return revision
+	}
+	for range 2 {
+		told := m.Run(once...)
+		require.Equal(t, 1, told.Code, told.Err)
+		require.Contains(t, told.Err, "drift: 1 resources are not as commit "+id[:12])
+		require.Contains(t, told.Out, "virtualservice shop/reviews configured\n    spec.http[0].route[0].destination.host: at-night -> v1\n")
+	}
+	shown := m.Run(append(once, "-o", "json")...)
+	require.Equal(t, 1, shown.Code)
+	require.Equal(t, []string{"configured shop/reviews"}, changesOf(t, shown.Out))
+	going := start(t, m, r.folder, "--path", "mesh")
+	going.says(id[:12]+` "Begin" of Ann <ann@example.com>: in the mesh already`, "drift: 1 resources")
+	going.ready(id)
+	require.Contains(t, going.metrics(), "pgmesh_sync_drifted_resources 1\n")
+	require.Equal(t, 2, newest(), "nothing was put back")
+
+	m.OK("sync", r.folder, "--once", "--path", "mesh/reviews.yaml") // another sync, which has not brought it
+	require.Equal(t, 3, newest())
+	m.Apply(clitest.VirtualService("shop", "reviews", "at-night"))
+	require.Contains(t, m.OK(append(once, "--drift", "revert")...), "revision 5")
+	m.Apply(clitest.VirtualService("shop", "left", "v1"))
+	require.Contains(t, m.OK(append(once, "--prune", "--prune-namespace", "shop")...), "shop/left deleted", "with other flags it is another commit to bring")
+	m.Apply(clitest.VirtualService("shop", "reviews", "at-night"))
+	next := r.commit("Go on", "mesh/ratings.yaml", clitest.VirtualService("shop", "ratings", "v1"))
+	going.says("commit "+next[:12], "2 changed")
+}
+
+// A message that only quotes one of sync does not count for one.
+func TestAQuotedMessageIsNoSync(t *testing.T) {
+	t.Parallel()
+	m, r := clitest.Start(t), newRepository(t)
+	r.commit("Begin", "reviews.yaml", clitest.VirtualService("shop", "reviews", "v1"))
+	m.OK("sync", r.folder, "--once")
+	var message string
+	m.Query("SELECT message FROM mesh.revisions WHERE revision = 1", &message)
+	r.commit("Next", "reviews.yaml", clitest.VirtualService("shop", "reviews", "v2"))
+	m.OK("sync", r.folder, "--once")
+	m.Pipe(clitest.VirtualService("shop", "other", "v1"), "apply", "-f", "-", "-m", message+" as it was once")
+	require.Contains(t, m.OK("sync", r.folder, "--once"), "nothing to change")
+	m.Apply(clitest.VirtualService("shop", "reviews", "at-night"))
+	require.Equal(t, 1, m.Run("sync", r.folder, "--once").Code, "a message that only contains the words is not counted")
+}
+
+// Nobody keeps a commit out of the mesh by a message that says it is there: those of the sync's own name count.
+func TestNobodyElseSaysWhatWasSynced(t *testing.T) {
+	t.Parallel()
+	m, r := clitest.Start(t), newRepository(t)
+	by := func(name string) (run func(args ...string) clitest.Result) {
+		token := strings.TrimSpace(m.OK("token", "create", name, "--scope", "write:shop"))
+		return func(args ...string) clitest.Result { return m.Run(append(args, "--token", token)...) }
+	}
+	git, mallory := by("git"), by("mallory")
+	first := r.commit("Begin", "reviews.yaml", clitest.VirtualService("shop", "reviews", "v1"))
+	require.Zero(t, git("sync", r.folder, "--once").Code)
+	var message string
+	m.Query("SELECT message FROM mesh.revisions WHERE revision = 1", &message)
+	next := r.commit("Next", "reviews.yaml", clitest.VirtualService("shop", "reviews", "v2"))
+	forged := strings.Replace(message, first, next, 1)
+	require.Zero(t, mallory("label", "vs", "reviews", "-n", "shop", "a=b", "-m", forged).Code)
+	brought := git("sync", r.folder, "--once")
+	require.Zero(t, brought.Code, brought.Err)
+	require.Contains(t, brought.Out, "revision 3")
+
+	require.Zero(t, mallory("patch", "vs", "reviews", "-n", "shop", "-p", `{"metadata":{"labels":{"a":"c"}}}`).Code)
+	require.Equal(t, 1, git("sync", r.folder, "--once").Code, "its own counts")
 }
 
 // What would change is told with its fields, for people and for programs.

@@ -102,22 +102,28 @@ func (p program) restore(ctx context.Context, at arguments.Moment, s scoped, w c
 func Revert(s *session.Session) *cobra.Command {
 	p := program{s}
 	var w change.Options
+	var partial bool
 	cmd := &cobra.Command{
 		Use:   "revert REVISION",
 		Short: "Take one revision back, as a new revision",
-		Long: `Take one revision back, as a new revision, and leave what was changed by others. A resource that was changed again since is left as
-it is, and told; the exit code is then 1.`,
+		Long: `Take one revision back, as a new revision, and leave what other revisions have changed. If one of its resources was changed again since,
+nothing is taken back: these resources are told, with who changed them, and the exit code is 3.
+
+With --partial the others are taken back, and these are left as they are; the exit code is then 1. Look with --dry-run at what that makes of
+the mesh: a route may then lead to a host that is gone.`,
 		Example: `  mcp-client revert 2 --dry-run
-  mcp-client revert 2 -m "it was not the canary"`,
+  mcp-client revert 2 -m "it was not the canary"
+  mcp-client revert 2 --partial --dry-run`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			revision, err := parseRevision(args[0])
 			if err != nil {
 				return failure.Usage(cmd, err)
 			}
-			return p.revert(cmd.Context(), revision, w)
+			return p.revert(cmd.Context(), revision, partial, w)
 		},
 	}
+	cmd.Flags().BoolVar(&partial, "partial", false, "take back what was not changed again since, and leave the rest as it is")
 	w.DeclareFlags(cmd)
 	w.DeclareWait(cmd)
 	return cmd
@@ -144,10 +150,13 @@ type reverted struct {
 	ChangedBy int64  `json:"changedBy,omitempty"`
 }
 
-func (p program) revert(ctx context.Context, revision int64, w change.Options) error {
+func (p program) revert(ctx context.Context, revision int64, partial bool, w change.Options) error {
 	resp, err := session.Change(ctx, p.Session, adminv1.AdminServiceClient.Revert, &adminv1.RevertRequest{
-		Revision: revision, Message: w.Message, DryRun: w.DryRun, Author: change.Author(),
+		Revision: revision, Message: w.Message, DryRun: w.DryRun, Author: change.Author(), Whole: !partial,
 	})
+	if conflict, is := errors.AsType[*failure.Conflict](err); is {
+		return p.inTheWay(revision, conflict)
+	}
 	if err != nil {
 		return err
 	}
@@ -157,8 +166,8 @@ func (p program) revert(ctx context.Context, revision int64, w change.Options) e
 	for _, r := range resp.GetResources() {
 		ref := r.GetResource()
 		list = append(list, reverted{r.GetOutcome(), ref.GetGroup(), ref.GetKind(), ref.GetNamespace(), ref.GetName(), r.GetChangedBy()})
-		if r.GetOutcome() == "conflict" {
-			left = append(left, toRestore(ref, revision-1))
+		if r.GetOutcome() == "conflict" { // asked for with --partial, or a server from before it had a choice
+			left = append(left, toRestore(words.ReferenceTo(ref.GetGroup(), ref.GetKind(), ref.GetNamespace(), ref.GetName()), revision-1))
 		}
 	}
 	if err := p.printReverted(resp.GetRevision(), list, w.DryRun); err != nil {
@@ -176,8 +185,20 @@ func (p program) revert(ctx context.Context, revision int64, w change.Options) e
 }
 
 // toRestore is the command that makes a resource what it was at a revision.
-func toRestore(r *adminv1.ResourceRef, revision int64) string {
-	return fmt.Sprintf("mcp-client restore %s --to %d", words.ReferenceTo(r.GetGroup(), r.GetKind(), r.GetNamespace(), r.GetName()), revision)
+func toRestore(reference string, revision int64) string {
+	return fmt.Sprintf("mcp-client restore %s --to %d", reference, revision)
+}
+
+// inTheWay lists what keeps a revision from being taken back, and says what there is to do.
+func (p program) inTheWay(revision int64, conflict *failure.Conflict) error {
+	var all []string
+	for _, c := range conflict.Of {
+		fmt.Fprintln(p.Err, c.How)
+		all = append(all, toRestore(words.ReferenceTo(c.Group, c.Kind, c.Namespace, c.Name), revision-1))
+	}
+	return &failure.Conflict{Of: conflict.Of, Text: fmt.Sprintf(
+		"nothing of revision %d was taken back, for %s changed again since. --partial takes back the others. To lose those changes, too: %s",
+		revision, words.Counted(len(all), "resource was", "resources were"), someOf(all))}
 }
 
 // mostToRestore is how many commands an error names.

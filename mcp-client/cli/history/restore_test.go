@@ -49,7 +49,7 @@ func TestRevert(t *testing.T) {
 	require.Equal(t, "virtualservice default/reviews reverted\nrevision 5\n", m.OK("revert", "2"))
 	require.Contains(t, m.Run("revert", "1", "--dry-run").Out, "virtualservice default/reviews reverted\n", "it is again as revision 1 left it")
 	require.Equal(t, "virtualservice default/reviews reverted\nrevision 6\n", m.OK("revert", "5"))
-	r := m.Run("revert", "1")
+	r := m.Run("revert", "1", "--partial")
 	require.Equal(t, 1, r.Code)
 	require.Contains(t, r.Out, "virtualservice default/reviews left as it is, changed by revision 6\n")
 	require.Contains(t, r.Err, "not all of the revision was taken back: what was changed again since is as it was. To lose those changes, too: mcp-client restore ")
@@ -59,4 +59,36 @@ func TestRevert(t *testing.T) {
 	require.Equal(t, 2, m.Run("revert", "zero").Code)
 	require.Equal(t, 2, m.Run("revert").Code)
 	require.Equal(t, 1, m.Run("revert", "99").Code)
+}
+
+// A revision goes back whole or not at all, so that no half of it is live, unless --partial asks for that.
+func TestARevertIsWhole(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Apply(clitest.VirtualService("shop", "a", "v1") + "\n---\n" + clitest.VirtualService("shop", "b", "v1"))
+	m.Apply(clitest.VirtualService("shop", "a", "v2") + "\n---\n" + clitest.VirtualService("shop", "b", "v2"))
+	m.Pipe(clitest.VirtualService("shop", "b", "v3"), "apply", "-f", "-", "-m", "for Bob")
+	newest := func() (revision int) {
+		m.Query("SELECT max(revision) FROM mesh.revisions", &revision)
+		return revision
+	}
+	before := m.Everything()
+	for _, more := range [][]string{{}, {"--dry-run"}} {
+		r := m.Run(append([]string{"revert", "2"}, more...)...)
+		require.Equal(t, 3, r.Code, r.Err)
+		require.Contains(t, r.Err, "virtualservice shop/b was changed in revision 3 by ")
+		require.Contains(t, r.Err, "for Bob")
+		require.Contains(t, r.Err, "error: nothing of revision 2 was taken back, for 1 resource was changed again since. --partial takes back the others. To lose those changes, too: mcp-client restore ")
+		require.Empty(t, r.Out)
+	}
+	require.Equal(t, before, m.Everything())
+	require.Equal(t, 3, newest())
+
+	r := m.Run("revert", "2", "--partial")
+	require.Equal(t, 1, r.Code, r.Err)
+	require.Contains(t, r.Out, "virtualservice shop/a reverted\nvirtualservice shop/b left as it is, changed by revision 3\nrevision 4\n")
+	m.Run("delete", "vs", "b", "-n", "shop")
+	r = m.Run("revert", "3")
+	require.Equal(t, 3, r.Code)
+	require.Contains(t, r.Err, "virtualservice shop/b was deleted in revision 5 by ")
 }

@@ -1,6 +1,7 @@
 package problems
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 	"github.com/pgmesh/pgmesh/mcp-client/references"
 )
@@ -18,8 +20,19 @@ const (
 	severityWarning = "warning"
 )
 
-// ofFiles lists what is wrong with and between the resources of files.
-func (p program) ofFiles(from files.Sources) error {
+// WouldCause has the server try documents in a dry run, and returns the problems that they would cause.
+type WouldCause func(ctx context.Context, s *session.Session, documents []*kinds.Document) (Warnings, error)
+
+// analyzed is what was read of files: where each resource is, and those of them that are right.
+type analyzed struct {
+	at        map[kinds.Key]*kinds.Document
+	documents []*kinds.Document
+	partly    bool // something could not be read
+}
+
+// ofFiles lists what is wrong with and between the resources of files, by themselves or, if there is somebody to ask, on top of what the
+// server has.
+func (p program) ofFiles(ctx context.Context, from files.Sources, ask WouldCause) error {
 	paths, err := from.Files()
 	if err != nil {
 		return err
@@ -27,33 +40,82 @@ func (p program) ofFiles(from files.Sources) error {
 	shown := files.NewProgress(p.Err, paths)
 	defer shown.Clear()
 	from.TellOn(p.Err)
-	reading := &files.Reader{From: &from, In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Shown: shown}
-	read := map[kinds.Key]*kinds.Document{}
-	var all []*kinds.Resource
+	reading := &files.Reader{From: &from, In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Shown: shown, GoOn: true}
+	read := analyzed{at: map[kinds.Key]*kinds.Document{}}
 	for _, file := range paths {
 		err := reading.File(file, func(d *kinds.Document) error {
-			reading.RefuseDuplicate(read, d)
-			all = append(all, d.Resource)
+			if !reading.RefuseDuplicate(read.at, d) {
+				read.documents = append(read.documents, d)
+			}
 			return reading.NoteUnsupported(d)
 		})
 		if err != nil {
 			return err
 		}
 	}
+	found := []Problem{}
 	err = reading.Conclusion(paths)
 	mistakes, refused := errors.AsType[*failure.Refused](err)
 	if err != nil && !refused {
 		return err
 	}
-	found := []Problem{}
-	if refused { // between resources of which some could not be read, nothing can be told
+	if read.partly = refused; refused {
 		found = ofViolations(found, mistakes.Violations, severityError, "invalid")
-	} else if found, err = dangling(all, read); err != nil {
+	}
+	between, err := p.between(ctx, read, ask)
+	if err != nil {
 		return err
 	}
-	found = ofViolations(found, reading.Unsupported, severityWarning, "unsupported")
+	found = ofViolations(append(found, between...), reading.Unsupported, severityWarning, "unsupported")
 	shown.Clear()
 	return p.conclude(found, words.Counted(reading.Read, "resource", "resources"))
+}
+
+// between lists what is wrong between resources. What could not be read may be what others miss, which is said then.
+func (p program) between(ctx context.Context, read analyzed, ask WouldCause) (found []Problem, err error) {
+	if ask == nil {
+		found, err = dangling(read)
+	} else if len(read.documents) > 0 {
+		found, err = p.tried(ctx, read, ask)
+	}
+	for i := range found {
+		if read.partly && strings.HasPrefix(found[i].Code, "unknown-") {
+			found[i].Message += ", as far as the files can be read"
+		}
+	}
+	return found, err
+}
+
+// tried lists what the server finds, with the places in the files.
+func (p program) tried(ctx context.Context, read analyzed, ask WouldCause) ([]Problem, error) {
+	would, err := ask(ctx, p.Session, read.documents)
+	if refused, is := errors.AsType[*failure.Refused](err); is { // such as by a namespace that lets no problem in
+		return read.placed(ofViolations(nil, refused.Violations, severityError, "refused")), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if would.omitted > 0 { // errors come first, so that none is among them unless all that are listed are errors
+		fmt.Fprintf(p.Err, "warning: and %d more problems, which the server does not list: mend these first\n", would.omitted)
+	}
+	return read.placed(would.Problems), nil
+}
+
+// placed adds to problems where in the files their resources are. What the server refuses comes without the group.
+func (a analyzed) placed(found []Problem) []Problem {
+	for i := range found {
+		p := &found[i]
+		if p.File != "" {
+			continue
+		}
+		for key, at := range a.at {
+			if key.Kind.Name == p.Kind && (p.Group == "" || p.Group == key.Kind.Group) && key.Namespace == p.Space && key.Name == p.Name {
+				p.File, p.Line = at.File, at.Line
+				break
+			}
+		}
+	}
+	return found
 }
 
 func ofViolations(found []Problem, all kinds.Errors, severity, code string) []Problem {
@@ -65,8 +127,15 @@ func ofViolations(found []Problem, all kinds.Errors, severity, code string) []Pr
 	return found
 }
 
+// askServer is what to do about a name that only the files lack.
+const askServer = "if the mesh has it already, have its server look: mcp-client analyze --live"
+
 // dangling lists the names that nothing in the files has.
-func dangling(all []*kinds.Resource, read map[kinds.Key]*kinds.Document) ([]Problem, error) {
+func dangling(read analyzed) ([]Problem, error) {
+	var all []*kinds.Resource
+	for _, d := range read.documents {
+		all = append(all, d.Resource)
+	}
 	links, err := references.Of(all)
 	if err != nil {
 		return nil, err
@@ -78,10 +147,10 @@ func dangling(all []*kinds.Resource, read map[kinds.Key]*kinds.Document) ([]Prob
 				continue
 			}
 			code, what := codeOf(link)
-			at := read[r.Key()]
+			at := read.at[r.Key()]
 			found = append(found, Problem{
 				Severity: severityOf(r), Code: code, Group: r.Kind.Group, Kind: r.Kind.Name, Space: r.Namespace, Name: r.Name, Path: link.Path,
-				Message: fmt.Sprintf("no %s in these files has the name %q", what, link.Name), File: at.File, Line: at.Line,
+				Message: fmt.Sprintf("no %s in these files has the name %q", what, link.Name), Hint: askServer, File: at.File, Line: at.Line,
 			})
 		}
 	}

@@ -23,7 +23,8 @@ func TestFilesAreAnalyzedWithoutAServer(t *testing.T) {
 	}
 	r := analyze(dir)
 	require.Equal(t, 1, r.Code)
-	require.Equal(t, "error: there are problems of severity error\n", r.Err)
+	require.Equal(t, "what to do about them: -o wide\nerror: there are problems of severity error\n", r.Err)
+	require.Contains(t, analyze(dir, "-o", "wide").Out, "(if the mesh has it already, have its server look: mcp-client analyze --live)")
 	require.Regexp(t, `error +unknown-host +\S+/a.yaml:1: VirtualService default/a +spec.http\[0\].route\[0\].destination.host +no ServiceEntry in these files has the name "gone.example.com"`, r.Out)
 	require.Regexp(t, `warning +unknown-host +\S+/rule.yml:1: DestinationRule default/lost +spec.host +no ServiceEntry`, r.Out)
 	require.NotContains(t, r.Out, "b.yaml")
@@ -64,6 +65,61 @@ func TestFilesAreAnalyzedWithoutAServer(t *testing.T) {
 	require.Contains(t, wrong.Out, `"code": "invalid"`)
 	require.Contains(t, wrong.Out, `unknown field \"htp\"`)
 	require.Equal(t, 2, clitest.Run(t.Context(), "", nil, "get", "vs", "-o", "sarif").Code)
+}
+
+// A mistake in one document hides nothing of the others, and what it may have is told as not read.
+func TestAMistakeHidesNoOtherProblem(t *testing.T) {
+	t.Parallel()
+	dir := clitest.Folder(t, map[string]string{
+		"a.yaml":  "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: x}\nspec: {htp: []}\n---\n" + clitest.VirtualService("default", "a", "gone.example.com"),
+		"b.yaml":  "spec: [\n",
+		"c.yaml":  clitest.VirtualService("default", "c", "lost.example.com"),
+		"c2.yaml": clitest.VirtualService("default", "c", "lost.example.com"),
+	})
+	r := clitest.Run(t.Context(), "", nil, "analyze", dir)
+	require.Equal(t, 1, r.Code)
+	require.Regexp(t, `error +invalid +\S+/a.yaml:\d+: VirtualService default/x .*unknown field "htp"`, r.Out)
+	require.Regexp(t, `error +invalid +\S+/b.yaml:\d+: .*not valid YAML`, r.Out)
+	require.Regexp(t, `error +invalid +\S+/c2.yaml:1: VirtualService default/c +metadata.name +duplicate of `, r.Out)
+	require.Regexp(t, `error +unknown-host +\S+/a.yaml:\d+: VirtualService default/a .*no ServiceEntry in these files has the name "gone.example.com", as far as the files can be read`, r.Out)
+	require.Regexp(t, `error +unknown-host +\S+/c.yaml:1: VirtualService default/c `, r.Out)
+}
+
+// With --live, files are tried on what the server has, and it says what they would bring.
+func TestFilesAreAnalyzedOnTopOfAMesh(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Apply(goneEntry + "\n---\n" + clitest.VirtualService("default", "older", "nowhere.example.com"))
+	before := m.Everything()
+	good := clitest.Folder(t, map[string]string{"good.yaml": clitest.VirtualService("default", "a", "gone.example.com")})
+	require.Equal(t, 1, m.Run("analyze", good).Code, "by the files alone")
+	for _, flag := range []string{"--live", "--use-kube"} {
+		require.Equal(t, clitest.Result{Err: "no problem found in 1 resource\n"}, m.Run("analyze", flag, good), "what was wrong before is not brought by the files")
+	}
+	bad := clitest.Folder(t, map[string]string{
+		"bad.yaml": "# of us\n" + clitest.VirtualService("default", "b", "lost.example.com"),
+		"two.yaml": `{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: second}, spec: {hosts: [older.example.com], http: [
+			{route: [{destination: {host: gone.example.com, port: {number: 81}}}]}, {route: [{destination: {host: gone.example.com}}]}]}}`,
+		"x.yaml": "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: x}\nspec: {htp: []}\n",
+	})
+	r := m.Run("analyze", "--live", bad)
+	require.Equal(t, 1, r.Code, r.Err)
+	require.Regexp(t, `error +unknown-host +\S+/bad.yaml:\d: VirtualService default/b +spec.http\[0\].route\[0\].destination.host +no ServiceEntry that namespace "default" can see has the host "lost.example.com"`, r.Out)
+	for _, code := range []string{"host-conflict", "unknown-port", "unreachable-route"} { // which only the server finds
+		require.Regexp(t, code+` +\S+/two.yaml:1: VirtualService default/second `, r.Out)
+	}
+	require.Regexp(t, `error +invalid +\S+/x.yaml:\d: `, r.Out)
+	require.NotContains(t, r.Out, "nowhere.example.com")
+	require.Contains(t, m.Run("analyze", "--live", bad, "-o", "github").Out, "::error title=unknown-host,file="+filepath.Join(bad, "bad.yaml")+",line=")
+	require.Contains(t, m.Run("analyze", "--live", bad, "-o", "sarif").Out, `"ruleId": "unknown-host"`)
+	require.Contains(t, m.Run("analyze", "--live", bad, "-o", "json").Out, `"code": "unknown-host"`)
+	require.Equal(t, before, m.Everything(), "nothing was changed")
+
+	require.Equal(t, 2, m.Run("analyze", "--live").Code)
+	m.Execute(`INSERT INTO mesh.settings (name, value, namespace) VALUES ('strict_references', 'on', 'default')`)
+	strict := m.Run("analyze", "--live", bad)
+	require.Equal(t, 1, strict.Code, strict.Err)
+	require.Regexp(t, `error +refused +\S+/bad.yaml:\d: VirtualService default/b .*"lost.example.com"`, strict.Out)
 }
 
 func TestAServerAnalyzesToo(t *testing.T) {

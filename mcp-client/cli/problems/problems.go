@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
@@ -111,10 +112,11 @@ func PrintWarnings(out io.Writer, w Warnings) {
 // errProblems ends a command that has listed errors.
 var errProblems = errors.New("there are problems of severity error")
 
-// Command returns the command problems.
-func Command(s *session.Session) *cobra.Command {
+// Command returns the command problems, which asks the server of files by wouldCause.
+func Command(s *session.Session, wouldCause WouldCause) *cobra.Command {
 	p := program{s}
 	var from files.Sources
+	var live bool
 	cmd := &cobra.Command{
 		Use:     "problems [PATH...]",
 		Aliases: []string{"analyze"},
@@ -124,23 +126,38 @@ with two owners, selectors that select nothing. What proxies refuse is among the
 the Proxy if that is not known. It is called analyze, too.
 
 Of a PATH, which is a file, a folder with its folders, a URL, or - for standard input, it needs no server: it lists mistakes, what proxies do not act on,
-and names of resources, hosts and subsets that nothing in these files has. That is less than a server finds: give it all files of a mesh.
+and names of resources, hosts and subsets that nothing in these files has. Give it all files of a mesh. It does not find what only a server does:
+ports that do not exist, hosts and ports with two owners, policies that keep each other from counting, routes that are never reached.
+
+With --live the server tries the files on top of what it has, changes nothing, and tells of all problems that they would bring. So a name that the
+mesh has is known, and the files may be a few. It takes the right to apply them. Selectors that select nothing are told of without a PATH alone.
 
 The exit code is 1 if one of the problems is an error, and 0 if all are warnings or mere information. -o sarif is for programs that show
 problems beside the code, and -o github for annotations in GitHub's workflows.`,
 		Example: `  mcp-client problems -A
   mcp-client problems -n shop -o json
   mcp-client analyze mesh/
+  mcp-client analyze --live mesh/reviews.yaml -o github
   mcp-client analyze mesh/ reviews.yaml -o sarif > problems.sarif`,
 		Annotations: map[string]string{output.Reports: "yes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				from.Paths, from.Recursive = args, true
-				return p.ofFiles(from)
+			switch {
+			case len(args) == 0 && live:
+				return failure.Usage(cmd, errors.New("--live is for files: name them. Without, problems are those of the server"))
+			case len(args) == 0:
+				return p.problems(cmd.Context())
 			}
-			return p.problems(cmd.Context())
+			from.Paths, from.Recursive = args, true
+			if live {
+				return p.ofFiles(cmd.Context(), from, wouldCause)
+			}
+			return p.ofFiles(cmd.Context(), from, nil)
 		},
 	}
+	f := cmd.Flags()
+	f.BoolVar(&live, "live", false, "of files: have the server try them on what it has, and tell what problems they would bring")
+	f.BoolVar(&live, "use-kube", false, "istioctl's word for --live")
+	_ = f.MarkHidden("use-kube") // which exists
 	return cmd
 }
 

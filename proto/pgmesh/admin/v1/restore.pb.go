@@ -250,9 +250,11 @@ type RevertRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// As in ApplyRequest.
-	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	DryRun        bool   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	Author        string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	DryRun  bool   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	Author  string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	// Take back all of the revision or nothing: a resource that was changed since is an error with Conflicts, and nothing is changed.
+	Whole         bool `protobuf:"varint,5,opt,name=whole,proto3" json:"whole,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -313,6 +315,13 @@ func (x *RevertRequest) GetAuthor() string {
 		return x.Author
 	}
 	return ""
+}
+
+func (x *RevertRequest) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
 }
 
 type RevertResponse struct {
@@ -471,12 +480,13 @@ const file_pgmesh_admin_v1_restore_proto_rawDesc = "" +
 	"\bwarnings\x18\x03 \x03(\v2\x18.pgmesh.admin.v1.ProblemR\bwarnings\x12)\n" +
 	"\x10omitted_warnings\x18\x04 \x01(\x05R\x0fomittedWarnings\x129\n" +
 	"\n" +
-	"confirm_by\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tconfirmBy\"v\n" +
+	"confirm_by\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tconfirmBy\"\x8c\x01\n" +
 	"\rRevertRequest\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x16\n" +
-	"\x06author\x18\x04 \x01(\tR\x06author\"\xc6\x01\n" +
+	"\x06author\x18\x04 \x01(\tR\x06author\x12\x14\n" +
+	"\x05whole\x18\x05 \x01(\bR\x05whole\"\xc6\x01\n" +
 	"\x0eRevertResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x127\n" +
 	"\tresources\x18\x02 \x03(\v2\x19.pgmesh.admin.v1.RevertedR\tresources\x124\n" +
