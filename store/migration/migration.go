@@ -26,7 +26,7 @@ var sql = query.Read[struct {
 	MarkChanges, NoteObjects, CountDiffering                                            string
 	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                          string
 	MayMigrate, CanCheck, Differences                                                   string
-	HasInternal, Installed, EmptySchema                                                 string
+	HasInternal, Installed, EmptySchema, RegainOwnership                                string
 	TryMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
 	LockEverything, RelationHolders                                                     string
 }](files)
@@ -55,6 +55,9 @@ func UpTelling(ctx context.Context, url string, tell func(string)) error {
 
 func up(ctx context.Context, url string, tell func(string)) error {
 	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
+		if _, err := conn.Exec(ctx, sql.RegainOwnership); err != nil {
+			return store.Explain("giving the owner its own privileges back", err)
+		}
 		if err := refuseNewer(ctx, provider); err != nil {
 			return err
 		}

@@ -5,7 +5,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   revoked int;
 BEGIN
-  PERFORM mesh_internal.require_owner('revoke what was granted to roles');
+  PERFORM mesh_internal.require_owner('revoke what was granted to roles'), mesh_internal.refuse_owner(role, 'has what it has by that');
   WITH of_namespaces AS (DELETE FROM mesh_internal.namespace_grants g WHERE g.role = revoke_all.role RETURNING 1),
     of_secrets AS (DELETE FROM mesh_internal.secret_grants g WHERE g.role = revoke_all.role RETURNING 1)
   SELECT (SELECT count(*) FROM of_namespaces) + (SELECT count(*) FROM of_secrets) INTO revoked;
