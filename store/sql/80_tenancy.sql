@@ -37,7 +37,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       CASE WHEN w.written THEN 'INSERT' || w.columns WHEN bool_or(t.tgtype & 4 > 0) THEN 'INSERT' END,
       CASE WHEN w.written THEN 'UPDATE' || w.columns WHEN bool_or(t.tgtype & 16 > 0) THEN 'UPDATE' END,
       CASE WHEN w.written AND server OR bool_or(t.tgtype & 8 > 0) THEN 'DELETE' END), c.oid::regclass)
-  FROM pg_class c LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND c.relkind = 'v',
+  FROM pg_class c LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND c.relkind = 'v' AND t.tgname NOT IN ('refuse_row', 'refuse_statement'),
     LATERAL (SELECT c.relkind = 'r' AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd <> 'r') AS written,
       CASE WHEN server THEN '' ELSE (SELECT format(' (%s)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum))
         FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) END AS columns) w
