@@ -163,7 +163,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       WHEN d.new IS NOT NULL THEN format('find out whether %s has its data, and rename that one back: ALTER TABLE %s RENAME COLUMN … TO %s. Otherwise %s', d.new, mesh_internal.table_in(d.name), mesh_internal.last_in(d.name),
         mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
       ELSE mesh_internal.advice_about(d.kind, d.name, d.noted, d.present) END
-  FROM told d ORDER BY d.kind, d.name
+  FROM told d
+  WHERE NOT EXISTS (SELECT FROM told t WHERE t.kind = 'table' AND t.noted IS NULL AND t.name = coalesce(
+    CASE WHEN d.kind IN ('column', 'constraint', 'trigger', 'policy', 'rule') THEN mesh_internal.table_in(d.name) END,
+    CASE WHEN d.kind = 'index' AND d.noted IS NULL THEN (SELECT x.indrelid::regclass::text FROM pg_index x WHERE x.indexrelid = to_regclass(d.name)) END)) -- with a table, what it has is somebody else's
+  ORDER BY d.kind, d.name
 $$;
 
 CREATE OR REPLACE FUNCTION mesh.check_installation() RETURNS TABLE (kind text, name text, difference text, advice text)
