@@ -164,9 +164,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
       ELSE mesh_internal.advice_about(d.kind, d.name, d.noted, d.present) END
   FROM told d
-  WHERE NOT EXISTS (SELECT FROM told t WHERE t.kind = 'table' AND t.noted IS NULL AND t.name = coalesce(
+  WHERE NOT EXISTS (SELECT FROM told t WHERE (t.kind IN ('table', 'view') AND t.noted IS NULL OR t.kind = 'view' AND t.present IS NULL) AND t.name = coalesce(
     CASE WHEN d.kind IN ('column', 'constraint', 'trigger', 'policy', 'rule') THEN mesh_internal.table_in(d.name) END,
-    CASE WHEN d.kind = 'index' AND d.noted IS NULL THEN (SELECT x.indrelid::regclass::text FROM pg_index x WHERE x.indexrelid = to_regclass(d.name)) END)) -- with a table, what it has is somebody else's
+    CASE WHEN d.kind = 'index' AND d.noted IS NULL THEN (SELECT x.indrelid::regclass::text FROM pg_index x WHERE x.indexrelid = to_regclass(d.name)) END)) -- what is in a table of somebody else's is too, and what a view had is missing with it
   ORDER BY d.kind, d.name
 $$;
 

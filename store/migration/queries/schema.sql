@@ -62,3 +62,7 @@ BEGIN
     EXECUTE format('GRANT ALL ON SCHEMA %1$I TO %2$I; GRANT ALL ON ALL TABLES IN SCHEMA %1$I TO %2$I; GRANT ALL ON ALL ROUTINES IN SCHEMA %1$I TO %2$I', lost.nspname, lost.owner);
   END LOOP;
 END $$
+
+-- name: TableNamed
+-- Where a table is that the schemas have; empty if nowhere.
+SELECT coalesce(max(c.oid::regclass::text), '') FROM pg_class c WHERE c.relnamespace IN ({{Schemas}}) AND c.relkind = 'r' AND c.relname = $1
