@@ -3,14 +3,14 @@
 
 -- begin_registry is called before the tables of the registry are written, and holds until
 -- end_registry, or the end of the transaction.
-CREATE OR REPLACE FUNCTION mesh_internal.begin_registry() RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.begin_registry() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN set_config('mesh.registry', (SELECT secret FROM mesh_internal.installation)::text, true);
+  PERFORM set_config('mesh.registry', (SELECT secret FROM mesh_internal.installation)::text, true);
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh_internal.end_registry() RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.end_registry() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN set_config('mesh.registry', '', true);
+  PERFORM set_config('mesh.registry', '', true);
 END $$;
 
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_by_hand() RETURNS trigger
