@@ -58,9 +58,15 @@ func upCommand(database *string) *cobra.Command {
 	return cmd
 }
 
+const downHelp = `Bring the schema back to a version, for an older program; 0 removes it, with everything in it.
+
+Nothing can be written until that program has migrated. A way down that would drop tables with rows, such as tokens or secrets, is
+refused and tells of them, unless --drop-data is given. What programs write anew does not count.`
+
 func downCommand(database *string) *cobra.Command {
-	return &cobra.Command{
-		Use: "down VERSION", Short: "Bring the schema back to a version; 0 removes it, with everything in it",
+	var dryRun, dropData bool
+	cmd := &cobra.Command{
+		Use: "down VERSION", Short: "Bring the schema back to a version; 0 removes it, with everything in it", Long: downHelp,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return errors.New("give the version to go back to, the newest that the older program knows: its migrate status lists them")
@@ -69,12 +75,42 @@ func downCommand(database *string) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			version, err := strconv.ParseInt(args[0], 10, 64)
-			if err != nil || version < 0 {
+			switch {
+			case err != nil || version < 0:
 				return fmt.Errorf("%q is not a version: mcp-server migrate status lists them", args[0])
+			case dryRun:
+				return printWayDown(cmd, *database, version)
+			case dropData:
+				return migration.Down(cmd.Context(), *database, version, lines(cmd))
 			}
-			return migration.Down(cmd.Context(), *database, version, lines(cmd))
+			err = migration.DownWithoutLoss(cmd.Context(), *database, version, lines(cmd))
+			if lossy, ok := errors.AsType[*migration.LossError](err); ok {
+				return fmt.Errorf("%w. Export or dump what you need, and give --drop-data", lossy)
+			}
+			return err
 		},
 	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, fmt.Sprintf("tell what there is to do and what is lost, and do nothing; the exit code is %d if something is lost", exitBehind))
+	cmd.Flags().BoolVar(&dropData, "drop-data", false, "drop tables that have rows, too")
+	return cmd
+}
+
+// printWayDown prints what down would do, and what would be lost.
+func printWayDown(cmd *cobra.Command, database string, version int64) error {
+	steps, lost, err := migration.PlanDown(cmd.Context(), database, version)
+	if err != nil {
+		return err
+	}
+	for _, m := range steps {
+		fmt.Fprintf(cmd.OutOrStdout(), "to do: take back version %d (%s)\n", m.Version, m.Name)
+	}
+	for _, l := range lost {
+		fmt.Fprintf(cmd.OutOrStdout(), "lost: %s\n", l)
+	}
+	if len(lost) > 0 {
+		return exitAs(exitBehind, nil)
+	}
+	return nil
 }
 
 func statusCommand(database *string) *cobra.Command {

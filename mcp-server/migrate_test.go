@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -83,4 +85,48 @@ func TestWhoMayNotMigrateIsToldWhoMay(t *testing.T) {
 	y.Owner.Exec("GRANT " + owner + " TO " + server)
 	_, err = migrate(t, y.Login(server), "up")
 	require.NoError(t, err)
+}
+
+// Who goes back is told what is lost, and loses nothing without saying so.
+func TestMigrateDownLosesNothingUnasked(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := storetest.Connect(t, url)
+	versions := storetest.Collect[int64](db, "SELECT version_id FROM mesh.schema_version WHERE version_id > 0 ORDER BY version_id DESC")
+	newest, before := versions[0], versions[1]
+	for version, says := range map[int64]string{
+		newest + 1: fmt.Sprintf("there is no version %d of the schema: this program knows 1 to 16, 18 to 27, 29 to %d, which mcp-server migrate status lists, and 0 removes the schema", newest+1, newest),
+		28:         fmt.Sprintf("there is no version 28 of the schema: this program knows 1 to 16, 18 to 27, 29 to %d, which mcp-server migrate status lists, and 0 removes the schema", newest),
+		newest:     fmt.Sprintf("the schema has version %d, from which there is no way down to %[1]d", newest),
+	} {
+		for _, dryRun := range []string{"--dry-run=false", "--dry-run"} {
+			_, err := migrate(t, url, "down", strconv.FormatInt(version, 10), dryRun)
+			require.EqualError(t, err, says)
+		}
+	}
+
+	said, err := migrate(t, url, "down", strconv.FormatInt(before, 10), "--dry-run")
+	require.NoError(t, err)
+	require.Contains(t, said, fmt.Sprintf("to do: take back version %d (", newest))
+	require.NotContains(t, said, "lost")
+
+	db.Put("x", "a")
+	db.Exec("SELECT mesh.create_token('reader', sha256('reader'), '{read}'); INSERT INTO mesh.secrets (name, data) VALUES ('s', mesh.secret_data('{\"password\": \"x\"}')), ('t', mesh.secret_data('{\"password\": \"x\"}'))")
+	said, err = migrate(t, url, "down", "12", "--dry-run")
+	require.EqualError(t, err, "exit code 3")
+	require.Contains(t, said, "lost: mesh_internal.secret_changes, with 2 rows (version 16)\nlost: mesh.secrets, with 2 rows (version 16)\nlost: mesh.tokens, with 1 row (version 13)\n")
+	_, err = migrate(t, url, "down", "12")
+	require.EqualError(t, err, "going down to version 12 drops tables that have rows: mesh_internal.secret_changes, with 2 rows (version 16); "+
+		"mesh.secrets, with 2 rows (version 16); mesh.tokens, with 1 row (version 13). Export or dump what you need, and give --drop-data")
+	db.Put("x", "b")
+
+	said, err = migrate(t, url, "down", "12", "--drop-data")
+	require.NoError(t, err)
+	require.Contains(t, said, "took back version 13 (")
+	require.Equal(t, 1, storetest.Value[int](db, "SELECT count(*) FROM mesh.resources"))
+	_, err = migrate(t, url, "down", "0")
+	require.ErrorContains(t, err, "mesh.resources, with 1 row (version 4)")
+	_, err = migrate(t, url, "down", "0", "--drop-data")
+	require.NoError(t, err)
+	require.False(t, storetest.Value[bool](db, "SELECT to_regnamespace('mesh') IS NOT NULL"))
 }

@@ -205,6 +205,29 @@ func TestInvalidRowsAreAdoptedToo(t *testing.T) {
 	require.Equal(t, "23514", db.Refused("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'third', '{}')").Code)
 }
 
+// An update around the triggers looks like what the trigger wrote. The documentation says what makes it
+// a revision; also for one that was made before.
+func TestAnUpdateAroundTheTriggersIsAdoptedOnceItSaysSo(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.Put("x", "a")
+	replica := func(sql string) {
+		db.Exec("SET session_replication_role = replica")
+		db.Exec(sql)
+		db.Exec("RESET session_replication_role")
+	}
+	replica(`UPDATE mesh.resources SET spec = '{"hosts": ["b"], "htp": []}'`)
+	require.Zero(t, db.adopt(), "see docs/sql.md if it is found by itself")
+	require.Empty(t, collect[string](db, "SELECT reason FROM mesh.unsound"))
+
+	replica("UPDATE mesh.resources SET updated_at = clock_timestamp(), rules = 0 WHERE name = 'x'")
+	require.Equal(t, int64(1), db.adopt())
+	require.Equal(t, int64(2), db.Newest())
+	require.Contains(t, collect[string](db, "SELECT path FROM mesh.unsound"), "spec.htp")
+	require.Equal(t, []string{`["a"] ["b"]`}, collect[string](db, "SELECT format('%s %s', before -> 'spec' ->> 'hosts', after -> 'spec' ->> 'hosts') FROM mesh.history WHERE revision = 2"))
+	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.resources"))
+}
+
 func TestOnlyOwnersAndServersAdopt(t *testing.T) {
 	t.Parallel()
 	y := newAviary(t)

@@ -106,6 +106,24 @@ func TestARenamedColumnIsRenamedBack(t *testing.T) {
 	require.Contains(t, value[string](db, "SELECT advice FROM mesh.check_installation() WHERE name = 'mesh.resources.labels'"), "find out whether a or b has its data, and rename that one back")
 }
 
+// Advice about a column of it would destroy what somebody has there.
+func TestATableOfSomebodyElsesIsToldOnce(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.Exec(`CREATE TABLE mesh.alembic_version (version_num text PRIMARY KEY, note text CHECK (note <> ''));
+		CREATE INDEX ON mesh.alembic_version (note);
+		CREATE FUNCTION public.mine() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+		CREATE TRIGGER mine BEFORE INSERT ON mesh.alembic_version FOR EACH ROW EXECUTE FUNCTION public.mine();
+		ALTER TABLE mesh.alembic_version ENABLE ROW LEVEL SECURITY; CREATE POLICY mine ON mesh.alembic_version`)
+	told := "table mesh.alembic_version: move it to a schema of your own: ALTER TABLE mesh.alembic_version SET SCHEMA …"
+	require.Equal(t, []string{told}, collect[string](db, "SELECT format('%s %s: %s', kind, name, advice) FROM mesh.check_installation()"))
+	require.NoError(t, migration.UpTelling(t.Context(), url, storetest.Quietly))
+	require.Equal(t, []string{told}, collect[string](db, "SELECT format('%s %s: %s', kind, name, advice) FROM mesh.check_installation()"))
+	db.Exec("ALTER TABLE mesh.alembic_version SET SCHEMA public")
+	require.Empty(t, collect[string](db, whatDiffers))
+}
+
 // A migration that fails over what others have changed does not hide it: then it is looked for.
 func TestAFailedMigrationTellsWhatOthersHaveChanged(t *testing.T) {
 	t.Parallel()

@@ -136,7 +136,7 @@ func TestViewsOfPartsRefuseInvalidChanges(t *testing.T) {
 		{"INSERT INTO mesh.subsets (destination_rule, name) VALUES ('revews', 'v3')", "23503", "there is no DestinationRule default/revews"},
 		{"INSERT INTO mesh.subsets (name) VALUES ('v3')", "23502", "the column destination_rule of mesh.subsets must not be null"},
 		{"INSERT INTO mesh.route_destinations (virtual_service, host) VALUES ('reviews', 'a')", "23502", "it is not clear which route"},
-		{"INSERT INTO mesh.route_destinations (virtual_service, route, host) VALUES ('reviews', 'x', 'a')", "23502", "it is not clear which route"},
+		{"INSERT INTO mesh.route_destinations (virtual_service, route, host) VALUES ('reviews', 'x', 'a')", "23503", `there is no route "x" in VirtualService default/reviews`},
 		{"INSERT INTO mesh.route_destinations (virtual_service, route_position, host) VALUES ('reviews', 7, 'a')", "23503", "has no route at spec.http[7]"},
 		{"UPDATE mesh.subsets SET destination_rule = 'x' WHERE name = 'v1'", "23503", "there is no DestinationRule default/x"},
 		{"UPDATE mesh.route_destinations SET route = 'x' WHERE weight = 100", "MS003", "the column route of mesh.route_destinations cannot be changed"},
@@ -149,6 +149,7 @@ func TestViewsOfPartsRefuseInvalidChanges(t *testing.T) {
 		require.Equal(t, c.code, refused.Code, c.sql)
 		require.Contains(t, refused.Message, c.says, c.sql)
 	}
+	require.Equal(t, `did you mean "testers"?`, db.Refused("INSERT INTO mesh.route_destinations (virtual_service, route, host) VALUES ('reviews', 'tsters', 'a')").Hint)
 	// What a statement that failed has noted is gone with it.
 	db.Exec("BEGIN; SAVEPOINT s")
 	db.Refused("UPDATE mesh.subsets SET name = 'x' || (1 / (2 - position - 1))")

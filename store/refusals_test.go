@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -109,6 +110,31 @@ func TestNamesThatNeverWereAreRefused(t *testing.T) {
 	}
 	require.Empty(t, collect[string](db, "SELECT path FROM mesh.blame('VirtualService', 'default', 'gone')"))
 	require.Len(t, collect[string](db, "SELECT name FROM mesh.as_of(2, names => '{gone}')"), 1)
+}
+
+// A namespace of which nothing is known is most likely misspelt, too.
+func TestNamespacesThatNeverWereAreRefused(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	y.owner.Exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'gone', 'x', $1)`, virtualService("a"))
+	y.owner.Exec("DELETE FROM mesh.resources WHERE namespace = 'gone'; INSERT INTO mesh.settings (name, namespace, value) VALUES ('namespace_max_resources', 'planned', '7')")
+	tenant := y.tenant("tenant", [2]string{"empty", "write"})
+	for _, function := range []string{"as_of", "diff", "restore"} {
+		ask := "SELECT name FROM mesh." + function + "(mesh.newest_revision(), namespaces => '%s')"
+		for namespaces, hint := range map[string]string{
+			"{defalt}": `did you mean "default"?`, "{gone,never}": "mesh.readable_resources has the namespaces of all", "{something}": "mesh.readable_resources has the namespaces of all", "{NULL}": "mesh.readable_resources has the namespaces of all",
+		} {
+			refused := y.owner.Refused(fmt.Sprintf(ask, namespaces))
+			require.Equal(t, []string{"MS010", hint}, []string{refused.Code, refused.Hint}, namespaces)
+		}
+		for _, known := range []string{"{default}", "{gone}", "{planned}", "{empty}", `{""}`, "{}"} {
+			require.Empty(t, collect[string](y.owner, fmt.Sprintf(ask, known)), known)
+		}
+		require.Empty(t, collect[string](tenant, fmt.Sprintf(ask, "{empty}")))
+		refused := tenant.Refused(fmt.Sprintf(ask, "{gone}"))
+		require.Equal(t, []string{"MS010", "mesh.readable_resources has the namespaces of all"}, []string{refused.Code, refused.Hint}, "nobody learns of namespaces by asking for them")
+	}
+	require.Equal(t, `did you mean "empty"?`, tenant.Refused("SELECT * FROM mesh.diff(0, namespaces => '{emptyy}')").Hint)
 }
 
 // Nobody learns of names by asking for them.

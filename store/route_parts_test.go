@@ -112,12 +112,15 @@ func TestViewsOfPartsOfRoutesRefuseInvalidChanges(t *testing.T) {
 	t.Parallel()
 	db, _ := newEdge(t)
 	db.Exec(`INSERT INTO mesh.tcp_routes (name, rules) VALUES ('queue', '[{"name": "all", "backendRefs": [{"name": "queue", "port": 5672}]}]')`)
+	db.Exec(`INSERT INTO mesh.tls_routes (name, hostnames, rules) VALUES ('plain', '{db.example.com}', '[{"backendRefs": [{"name": "db", "port": 5432}]}]')`)
 	before := value[string](db, "SELECT jsonb_agg(spec ORDER BY kind)::text FROM mesh.resources")
 	for _, c := range []struct{ sql, code, says, hint string }{
 		{"INSERT INTO mesh.http_route_backends (http_route, name) VALUES ('shup', 'v3')", "23503", "there is no HTTPRoute default/shup", "make it first"},
 		{"INSERT INTO mesh.http_route_backends (name) VALUES ('v3')", "23502", "the column http_route of mesh.http_route_backends must not be null", ""},
 		{"INSERT INTO mesh.http_route_backends (http_route, name) VALUES ('shop', 'v3')", "23502", "it is not clear which rule of HTTPRoute default/shop the row belongs to", "set rule_position, or rule to the name of one"},
-		{"INSERT INTO mesh.http_route_filters (http_route, rule, type) VALUES ('shop', 'x', 'CORS')", "23502", "it is not clear which rule of HTTPRoute default/shop", ""},
+		{"INSERT INTO mesh.http_route_filters (http_route, rule, type) VALUES ('shop', 'x', 'CORS')", "23503", `there is no rule "x" in HTTPRoute default/shop`, "the rules that have a name are testers"},
+		{"INSERT INTO mesh.http_route_filters (http_route, rule, type) VALUES ('shop', 'tester', 'CORS')", "23503", `there is no rule "tester" in HTTPRoute default/shop`, `did you mean "testers"?`},
+		{"INSERT INTO mesh.tls_route_backends (tls_route, rule, name) VALUES ('plain', 'one', 'x')", "23503", `there is no rule "one" in TLSRoute default/plain`, "no rule of it has a name: set rule_position, which counts from 0"},
 		{"INSERT INTO mesh.http_route_matches (http_route, rule_position, path) VALUES ('shop', 7, '/')", "23503", "HTTPRoute default/shop has no rule at spec.rules[7]", ""},
 		{"UPDATE mesh.http_route_backends SET rule = 'x' WHERE weight = 90", "MS003", "the column rule of mesh.http_route_backends cannot be changed", "change it in mesh.http_route_rules"},
 		{"UPDATE mesh.http_route_backends SET matches = '[]' WHERE rule = 'testers'", "MS003", "the column matches of mesh.http_route_backends cannot be changed", "change it in mesh.http_route_rules"},

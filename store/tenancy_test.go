@@ -374,6 +374,24 @@ func TestARoleWithoutGrantsCanBeDropped(t *testing.T) {
 	require.Equal(t, "42704", y.owner.Refused("SELECT mesh.revoke_all('nobody_of_that_name')").Code)
 }
 
+// A renamed role keeps plain privileges, and its grants the former name: each is cleared by its name.
+func TestARenamedRoleIsClearedByBothNames(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	role := y.role("renamed")
+	y.grant(role, "a", "write")
+	y.owner.Exec("ALTER ROLE " + role + " RENAME TO " + role + "_now")
+	told := "grants " + role + ": are of a role that was dropped or renamed, and give nothing; run: SELECT mesh.revoke_all('" + role + "')"
+	require.Equal(t, []string{told}, collect[string](y.owner, "SELECT format('%s %s: %s; %s', kind, name, difference, advice) FROM mesh.check_installation()"))
+	require.Equal(t, "2BP01", y.owner.Refused("DROP ROLE "+role+"_now").Code)
+
+	require.Equal(t, 1, value[int](y.owner, "SELECT mesh.revoke_all($1)", role+"_now"))
+	require.Zero(t, value[int](y.owner, "SELECT mesh.revoke_all($1)", role+"_now"))
+	require.Equal(t, 1, value[int](y.owner, "SELECT mesh.revoke_all($1)", role))
+	require.Empty(t, collect[string](y.owner, whatDiffers))
+	y.owner.Exec("DROP ROLE " + role + "_now; CREATE ROLE " + role) // which the end of the test drops
+}
+
 // What a dropped role was granted waits for no other role of its name: not for one that is new, nor
 // until a migration or another grant. It is told, with what clears it.
 func TestANewRoleDoesNotInheritFromItsNamesake(t *testing.T) {
@@ -391,7 +409,7 @@ func TestANewRoleDoesNotInheritFromItsNamesake(t *testing.T) {
 	again()
 
 	const advice = "SELECT concat_ws(' ', kind, name, difference, advice) FROM mesh.check_installation()"
-	told := []string{fmt.Sprintf("grants %s are of a role that was dropped, and give nothing: another role has its name now run: SELECT mesh.revoke_all('%[1]s'); grant anew what is meant for the role of today", role)}
+	told := []string{fmt.Sprintf("grants %s are of a role that was dropped or renamed, and give nothing: another role has its name now run: SELECT mesh.revoke_all('%[1]s'); grant anew what is meant for the role of today", role)}
 	nothing := func() {
 		t.Helper()
 		require.Equal(t, "42501", y.as(role).Refused(names).Code)

@@ -165,3 +165,17 @@ func TestBlameInGo(t *testing.T) {
 	_, err = s.Blame(t.Context(), storetest.Key(t, "nobody"))
 	require.ErrorIs(t, err, store.ErrNotFound)
 }
+
+// A caller is narrowed to the namespaces that it may read, in which there may be nothing yet.
+func TestNothingIsToldOfANamespaceWithNothingInIt(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	storetest.Connect(t, url).Put("x", "a")
+	narrow := resources.Selection{Namespaces: []string{"planned"}}
+	err := s.Diff(t.Context(), history.Difference{Selection: narrow, From: store.When(0)}, func(store.Revision, store.Revision) error { return nil },
+		func(r *history.ResourceDiff) error { return fmt.Errorf("told of %s", r.Key) })
+	require.NoError(t, err)
+	done, err := s.Restore(t.Context(), history.Restoring{Selection: narrow, To: store.When(0)})
+	require.NoError(t, err)
+	require.Empty(t, done.Keys)
+}

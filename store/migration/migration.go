@@ -26,7 +26,7 @@ var sql = query.Read[struct {
 	MarkChanges, NoteObjects, CountDiffering                                            string
 	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                          string
 	MayMigrate, CanCheck, Differences                                                   string
-	HasInternal, Installed, EmptySchema                                                 string
+	HasInternal, Installed, EmptySchema, RegainOwnership, TableNamed                    string
 	TryMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
 	LockEverything, RelationHolders                                                     string
 }](files)
@@ -55,6 +55,9 @@ func UpTelling(ctx context.Context, url string, tell func(string)) error {
 
 func up(ctx context.Context, url string, tell func(string)) error {
 	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
+		if _, err := conn.Exec(ctx, sql.RegainOwnership); err != nil {
+			return store.Explain("giving the owner its own privileges back", err)
+		}
 		if err := refuseNewer(ctx, provider); err != nil {
 			return err
 		}
@@ -136,25 +139,6 @@ func installRegistry(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tel
 		tell("wrote the kinds and rules of this program")
 	}
 	return nil
-}
-
-// Down brings the schema back to a version, for an older program. Nothing can be written until that
-// program has migrated. 0 removes the schema with everything in it. It reports, a line at a time,
-// what it does and whom it waits for.
-func Down(ctx context.Context, url string, version int64, tell func(string)) error {
-	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
-		have, newest, err := provider.GetVersions(ctx)
-		if err != nil {
-			return store.Explain("reading the version of the schema", err)
-		}
-		if have > newest {
-			return store.Fits(have, have, newest)
-		}
-		if version >= have {
-			return fmt.Errorf("the schema has version %d, from which there is no way down to %d", have, version)
-		}
-		return retryLocked(ctx, conn, tell, func() error { return migrateDown(ctx, conn, provider, version, tell) })
-	})
 }
 
 func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, version int64, tell func(string)) error {

@@ -90,6 +90,40 @@ BEGIN
   RETURN ARRAY(SELECT n FROM unnest(mesh_internal.readable_namespaces()) n WHERE namespaces IS NULL OR n = ANY (namespaces));
 END $$;
 
+-- narrowed returns the namespaces that a program asks for, which are perhaps those that its caller may
+-- read: in one of them there may be nothing yet.
+CREATE OR REPLACE FUNCTION mesh_internal.narrowed(namespaces text[]) RETURNS text[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM set_config('mesh.narrowed', 'on', true);
+  RETURN namespaces;
+END $$;
+
+-- require_namespaces refuses namespaces of which nothing is known, now or as far as the history goes.
+-- What the acting role was granted is known, and where inserts go by default.
+CREATE OR REPLACE FUNCTION mesh_internal.require_namespaces(namespaces text[]) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+  readable text[] := mesh_internal.readable_among(NULL); -- NULL stands for all
+  unknown  text;
+  known    text[];
+BEGIN
+  IF namespaces IS NULL OR current_setting('mesh.narrowed', true) = 'on' THEN
+    RETURN;
+  END IF;
+  SELECT coalesce(n, 'NULL') INTO unknown FROM unnest(namespaces) n
+    WHERE (n IN ('', 'default') OR n = ANY (readable)) IS NOT TRUE AND NOT (readable IS NULL AND (
+      EXISTS (SELECT FROM mesh.resources r WHERE r.namespace = n) OR EXISTS (SELECT FROM mesh_internal.changes c WHERE c.namespace = n)
+      OR EXISTS (SELECT FROM mesh.settings s WHERE s.namespace = n) OR EXISTS (SELECT FROM mesh_internal.namespace_grants g WHERE g.namespace = n))) LIMIT 1;
+  IF unknown IS NULL THEN
+    RETURN;
+  END IF;
+  known := coalesce(readable, ARRAY(SELECT DISTINCT r.namespace FROM mesh.resources r ORDER BY 1 LIMIT 10000) || 'default'::text);
+  RAISE EXCEPTION USING ERRCODE = 'MS010',
+    MESSAGE = format('there is nothing in a namespace "%s", nor was there as far as the history goes', unknown),
+    HINT = coalesce('did you mean "' || mesh_internal.nearest(unknown, known) || '"?', 'mesh.readable_resources has the namespaces of all');
+END $$;
+
 -- require_names refuses names that no resource has, or had as far as the history goes: most likely
 -- they are misspelt, and nothing would be found. It knows what the acting role may read.
 CREATE OR REPLACE FUNCTION mesh_internal.require_names(kinds text[], namespaces text[], names text[]) RETURNS void
@@ -107,6 +141,7 @@ BEGIN
     WHERE NOT EXISTS (SELECT FROM mesh.resources r WHERE r.name = n AND (kinds IS NULL OR r.kind = ANY (kinds)) AND (among IS NULL OR r.namespace = ANY (among)))
       AND NOT EXISTS (SELECT FROM mesh_internal.changes c WHERE c.name = n AND (kinds IS NULL OR c.kind = ANY (kinds)) AND (among IS NULL OR c.namespace = ANY (among))) LIMIT 1;
   IF unknown IS NULL THEN
+    PERFORM mesh_internal.require_namespaces(namespaces);
     RETURN;
   END IF;
   known := ARRAY(SELECT DISTINCT r.name FROM mesh.resources r WHERE (kinds IS NULL OR r.kind = ANY (kinds)) AND (among IS NULL OR r.namespace = ANY (among)) ORDER BY r.name LIMIT 10000);

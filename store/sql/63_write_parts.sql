@@ -41,9 +41,23 @@ BEGIN
   IF holder IS NOT NULL AND NOT given ? (holder || '_position') THEN
     fits := ARRAY(SELECT i - 1 FROM jsonb_array_elements(mesh_internal.items_of(owner.spec -> (mesh_internal.list_of(v, wanted))[1])) WITH ORDINALITY AS u (value, i)
       WHERE NOT given ? holder OR value -> 'name' = given -> holder);
+    IF fits = '{}' AND given ? holder AND owner.name IS NOT NULL THEN
+      PERFORM mesh_internal.refuse_nameless(v, owner, holder, given ->> holder, mesh_internal.items_of(owner.spec -> (mesh_internal.list_of(v, wanted))[1]));
+    END IF;
     wanted := wanted || jsonb_build_object(holder || '_position', CASE cardinality(fits) WHEN 1 THEN fits[1] END);
   END IF;
   RETURN wanted || jsonb_build_object('position', mesh_internal.place_in(v, owner, wanted));
+END $$;
+
+-- refuse_nameless refuses a part of a route or rule of a name that none has.
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_nameless(v mesh_internal.editable_views, r mesh.resources, holder text, name text, holders jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  known text[] := ARRAY(SELECT value ->> 'name' FROM jsonb_array_elements(holders) WITH ORDINALITY AS u (value, i) WHERE value ->> 'name' <> '' ORDER BY i);
+BEGIN
+  RAISE foreign_key_violation USING MESSAGE = format('there is no %s "%s" in %s %s/%s', holder, name, r.kind, r.namespace, r.name),
+    HINT = CASE known WHEN '{}' THEN format('no %s of it has a name: set %1$s_position, which counts from 0', holder)
+      ELSE mesh_internal.hint(name, known, format('the %ss that have a name are ', holder)) END;
 END $$;
 
 -- items_of returns a value as a list; anything else has no items.

@@ -37,7 +37,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       CASE WHEN w.written THEN 'INSERT' || w.columns WHEN bool_or(t.tgtype & 4 > 0) THEN 'INSERT' END,
       CASE WHEN w.written THEN 'UPDATE' || w.columns WHEN bool_or(t.tgtype & 16 > 0) THEN 'UPDATE' END,
       CASE WHEN w.written AND server OR bool_or(t.tgtype & 8 > 0) THEN 'DELETE' END), c.oid::regclass)
-  FROM pg_class c LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND c.relkind = 'v',
+  FROM pg_class c LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND c.relkind = 'v' AND t.tgname NOT IN ('refuse_row', 'refuse_statement'),
     LATERAL (SELECT c.relkind = 'r' AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd <> 'r') AS written,
       CASE WHEN server THEN '' ELSE (SELECT format(' (%s)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum))
         FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) END AS columns) w
@@ -95,13 +95,45 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE p.pronamespace = 'mesh_internal'::regnamespace AND p.prorettype <> 'trigger'::regtype ORDER BY p.proname)
 $$;
 
--- set_privileges grants a role the plain privileges that its grants need, and revokes all others.
+-- is_owner reports whether a role owns the mesh. Its members do not, though they may do as much.
+CREATE OR REPLACE FUNCTION mesh_internal.is_owner(role text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname IN ('mesh', 'mesh_internal') AND n.nspowner = to_regrole(quote_ident(role))::oid)
+$$;
+
+-- refuse_owner refuses to grant the owner something, or to revoke it: it would lose what it has as the
+-- owner, and with it the mesh its server.
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_owner(role text, ending text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF mesh_internal.is_owner(role) THEN
+    RAISE invalid_grant_operation USING MESSAGE = format('%s owns the mesh and %s', quote_ident(role), ending),
+      HINT = 'grants are for other roles; whoever is to have less must not be the owner, nor a member of it';
+  END IF;
+END $$;
+
+-- tell_of_needless_grant says that a grant gives nothing as long as its role is a superuser, or a
+-- member of the owner.
+CREATE OR REPLACE FUNCTION mesh_internal.tell_of_needless_grant(role text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF pg_has_role(role::name, current_user, 'USAGE') THEN
+    RAISE NOTICE 'the role % may do everything without it, as a %', quote_ident(role),
+      CASE WHEN (SELECT rolsuper FROM pg_roles WHERE rolname = role) THEN 'superuser' ELSE format('member of %I, which owns the mesh', current_user) END;
+  END IF;
+END $$;
+
+-- set_privileges grants a role the plain privileges that its grants need, and revokes all others. The
+-- owner may have grants of a time when it was not the owner.
 CREATE OR REPLACE FUNCTION mesh_internal.set_privileges(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   server boolean := (SELECT bool_or(g.privilege = 'server') FROM mesh_internal.every_grant g WHERE g.role = set_privileges.role);
   line   text;
 BEGIN
+  IF mesh_internal.is_owner(role) THEN
+    RETURN;
+  END IF;
   EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA mesh, mesh_internal FROM %1$I; REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh, mesh_internal FROM %1$I;
     REVOKE ALL ON SCHEMA mesh, mesh_internal FROM %1$I', role);
   IF server IS NULL THEN
@@ -149,7 +181,7 @@ DECLARE
   roles text[];
 BEGIN
   PERFORM mesh_internal.regain_privileges();
-  roles := ARRAY(SELECT DISTINCT role FROM mesh_internal.every_grant WHERE held);
+  roles := ARRAY(SELECT DISTINCT role FROM mesh_internal.every_grant WHERE held AND NOT mesh_internal.is_owner(role));
   IF EXISTS (SELECT FROM pg_proc WHERE pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND proacl IS NULL)
     OR EXISTS (SELECT FROM pg_class WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND relkind IN ('r', 'v') AND relacl IS NULL)
     OR EXISTS (SELECT FROM unnest(roles) role WHERE NOT (has_schema_privilege(role, 'mesh', 'USAGE') AND has_schema_privilege(role, 'mesh_internal', 'USAGE')))
@@ -171,6 +203,7 @@ BEGIN
     RAISE invalid_parameter_value USING MESSAGE = format('%L is not a valid namespace', namespace),
       HINT = 'name one; write * for all, and an empty string for what belongs to no namespace';
   END IF;
+  PERFORM mesh_internal.refuse_owner(role, 'needs no grant'), mesh_internal.tell_of_needless_grant(role);
 END $$;
 
 -- add_grant adds to the grants of a role. A lesser privilege than it has changes nothing.
@@ -205,7 +238,7 @@ DECLARE
   revoked boolean;
   held    boolean := mesh_internal.holds_grants(role);
 BEGIN
-  PERFORM mesh_internal.require_owner('revoke namespaces');
+  PERFORM mesh_internal.require_owner('revoke namespaces'), mesh_internal.refuse_owner(role, 'has what it has by that');
   DELETE FROM mesh_internal.namespace_grants g WHERE g.role = revoke_namespace.role AND g.namespace = revoke_namespace.namespace;
   revoked := FOUND;
   IF held THEN

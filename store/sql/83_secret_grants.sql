@@ -111,7 +111,7 @@ DECLARE
   revoked boolean;
   held    boolean := mesh_internal.holds_grants(role);
 BEGIN
-  PERFORM mesh_internal.require_owner('revoke secrets');
+  PERFORM mesh_internal.require_owner('revoke secrets'), mesh_internal.refuse_owner(role, 'has what it has by that');
   DELETE FROM mesh_internal.secret_grants g WHERE g.role = revoke_secrets.role AND g.namespace = revoke_secrets.namespace;
   revoked := FOUND;
   IF held THEN

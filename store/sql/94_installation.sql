@@ -163,7 +163,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       WHEN d.new IS NOT NULL THEN format('find out whether %s has its data, and rename that one back: ALTER TABLE %s RENAME COLUMN … TO %s. Otherwise %s', d.new, mesh_internal.table_in(d.name), mesh_internal.last_in(d.name),
         mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
       ELSE mesh_internal.advice_about(d.kind, d.name, d.noted, d.present) END
-  FROM told d ORDER BY d.kind, d.name
+  FROM told d
+  WHERE NOT EXISTS (SELECT FROM told t WHERE (t.kind IN ('table', 'view') AND t.noted IS NULL OR t.kind = 'view' AND t.present IS NULL) AND t.name = coalesce(
+    CASE WHEN d.kind IN ('column', 'constraint', 'trigger', 'policy', 'rule') THEN mesh_internal.table_in(d.name) END,
+    CASE WHEN d.kind = 'index' AND d.noted IS NULL THEN (SELECT x.indrelid::regclass::text FROM pg_index x WHERE x.indexrelid = to_regclass(d.name)) END)) -- what is in a table of somebody else's is too, and what a view had is missing with it
+  ORDER BY d.kind, d.name
 $$;
 
 CREATE OR REPLACE FUNCTION mesh.check_installation() RETURNS TABLE (kind text, name text, difference text, advice text)
@@ -179,11 +183,11 @@ BEGIN
   END IF;
   RETURN QUERY SELECT * FROM mesh_internal.explained_objects();
   RETURN QUERY
-    SELECT 'grants', g.role, 'are of a role that was dropped, and give nothing' || CASE WHEN g.again THEN ': another role has its name now' ELSE '' END,
+    SELECT 'grants', g.role, 'are of a role that was dropped or renamed, and give nothing' || CASE WHEN g.again THEN ': another role has its name now' ELSE '' END,
       format('run: SELECT mesh.revoke_all(%L)', g.role) || CASE WHEN g.again THEN '; grant anew what is meant for the role of today' ELSE '' END
     FROM (SELECT DISTINCT role, role_id IS NOT NULL AS again FROM mesh_internal.every_grant WHERE NOT held) g
     WHERE EXISTS (SELECT FROM pg_namespace WHERE nspname = 'mesh_internal' AND nspacl IS NOT NULL) -- see mesh_internal.regain_privileges
     ORDER BY g.role;
 END $$;
 
-COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants of roles that were dropped; and what to do about each. Empty if all is as it was made. For the owner and servers.';
+COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants of roles that were dropped or renamed; and what to do about each. Empty if all is as it was made. For the owner and servers.';

@@ -55,4 +55,4 @@ FROM mesh.blame($1, $2, $3, $4)
 
 -- name: Diff
 -- How resources differ between two revisions.
-SELECT api_group, kind, namespace, name, operation, path, before, after FROM mesh.diff($1::bigint, $2::bigint, $3, $4, $5)
+SELECT api_group, kind, namespace, name, operation, path, before, after FROM mesh.diff($1::bigint, $2::bigint, $3, mesh_internal.narrowed($4), $5)

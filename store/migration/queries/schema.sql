@@ -50,3 +50,19 @@ SELECT to_regprocedure('mesh.check_installation()') IS NOT NULL
 -- name: Differences
 -- What others have changed.
 SELECT kind, name, difference, advice FROM mesh.check_installation()
+
+-- name: RegainOwnership
+-- Gives the owner of the schemas what it has by default, if somebody has revoked it: nothing that connects
+-- as the owner works without. It may always grant that to itself.
+DO $$
+DECLARE
+  lost record;
+BEGIN
+  FOR lost IN SELECT n.nspname, pg_get_userbyid(n.nspowner) AS owner FROM pg_namespace n WHERE n.nspname IN ('mesh', 'mesh_internal') AND NOT (has_schema_privilege(n.nspowner, n.oid, 'USAGE') AND has_schema_privilege(n.nspowner, n.oid, 'CREATE')) LOOP
+    EXECUTE format('GRANT ALL ON SCHEMA %1$I TO %2$I; GRANT ALL ON ALL TABLES IN SCHEMA %1$I TO %2$I; GRANT ALL ON ALL ROUTINES IN SCHEMA %1$I TO %2$I', lost.nspname, lost.owner);
+  END LOOP;
+END $$
+
+-- name: TableNamed
+-- Where a table is that the schemas have; empty if nowhere.
+SELECT coalesce(max(c.oid::regclass::text), '') FROM pg_class c WHERE c.relnamespace IN ({{Schemas}}) AND c.relkind = 'r' AND c.relname = $1
