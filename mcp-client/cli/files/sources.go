@@ -31,8 +31,11 @@ type Sources struct {
 
 	found map[string]bool // the files that no path names, but its folder
 
+	// Endings are those of the files to read from folders, in place of those of YAML and JSON.
+	Endings []string
+
 	repeat bool     // a resource may be in several files
-	more   []string // further suffixes of the files to read from folders
+	others []string // what folders have that has no such ending
 }
 
 // DeclareFlags declares --filename and --recursive.
@@ -68,6 +71,7 @@ var suffixes = []string{".yaml", ".yml", ".json"}
 
 // Files lists the files, each once. Those of folders whose names begin with a dot are of other programs.
 func (s *Sources) Files() ([]string, error) {
+	s.others = nil
 	var files []string
 	for _, path := range s.Paths {
 		found, err := s.filesAt(path)
@@ -107,7 +111,7 @@ func (s *Sources) filesAt(path string) ([]string, error) {
 		return []string{filepath.Clean(path)}, nil
 	}
 	var found []string
-	endings := slices.Concat(suffixes, s.more)
+	endings := s.endings()
 	err = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -116,8 +120,11 @@ func (s *Sources) filesAt(path string) ([]string, error) {
 		case entry.IsDir() && (hidden(entry) || !s.Recursive):
 			return fs.SkipDir
 		case hidden(entry):
-		case !entry.IsDir() && slices.Contains(endings, strings.ToLower(filepath.Ext(at))):
+		case entry.IsDir():
+		case slices.Contains(endings, strings.ToLower(filepath.Ext(at))):
 			found = append(found, filepath.Clean(at))
+		default:
+			s.others = append(s.others, filepath.Clean(at))
 		}
 		return nil
 	})
@@ -125,6 +132,13 @@ func (s *Sources) filesAt(path string) ([]string, error) {
 		err = fmt.Errorf("%s: there is no file in it that ends in %s", path, strings.Join(endings, ", "))
 	}
 	return found, err
+}
+
+func (s *Sources) endings() []string {
+	if s.Endings == nil {
+		return suffixes
+	}
+	return s.Endings
 }
 
 // OfFolders says what is read of folders.
@@ -220,11 +234,9 @@ type Text struct {
 	Data []byte
 }
 
-// Texts reads all files as they stand. Those in folders may have the given endings, too.
-func (s *Sources) Texts(in io.Reader, more ...string) (texts []Text, err error) {
-	with := *s
-	with.more = more
-	files, err := with.Files()
+// Texts reads all files as they stand.
+func (s *Sources) Texts(in io.Reader) (texts []Text, err error) {
+	files, err := s.Files()
 	if err != nil {
 		return nil, err
 	}

@@ -118,8 +118,10 @@ func (p program) convert(cmd *cobra.Command, args []string, c conversion) error 
 
 // convertFiles converts files, with documents that are known beside.
 func (p program) convertFiles(from files.Sources, known []*kinds.Document, o convert.Options) (*convert.Result, error) {
-	o.Namespace, o.Open = p.Namespace.Name, openIncluded
-	found, err := from.Texts(p.In, ".conf", ".cfg")
+	included := map[string]bool{}
+	o.Namespace, o.Open = p.Namespace.Name, func(from, pattern string) ([]nginxconf.Opened, error) { return openIncluded(from, pattern, included) }
+	from.Endings = o.From.Endings()
+	found, err := from.Texts(p.In)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +133,22 @@ func (p program) convertFiles(from files.Sources, known []*kinds.Document, o con
 	if wrong, is := errors.AsType[kinds.Errors](err); is {
 		return nil, &failure.Invalid{Violations: wrong}
 	}
-	return result, err
+	if err != nil {
+		return nil, err
+	}
+	if others := from.Others(included); others != "" {
+		tellOthers(result, others, o.From)
+	}
+	return result, nil
+}
+
+// tellOthers tells which files of folders were not read. Who says what the files are means all of them.
+func tellOthers(r *convert.Result, others string, from convert.Source) {
+	if from == "" {
+		r.Notes = append(r.Notes, kinds.Violation{Reason: others})
+		return
+	}
+	r.Lost = append(r.Lost, kinds.Violation{Reason: others, Hint: "name those that are of " + string(from) + ", and they are read whatever they end in"})
 }
 
 // converted are the resources to be converted, with those that say what hosts are.
@@ -195,8 +212,8 @@ func (p program) tellConverted(r *convert.Result, strict bool) error {
 	return nil
 }
 
-// openIncluded opens what a file of NGINX includes, which is named relative to it.
-func openIncluded(from, pattern string) (opened []nginxconf.Opened, err error) {
+// openIncluded opens what a file of NGINX includes, which is named relative to it, and notes what that is.
+func openIncluded(from, pattern string, included map[string]bool) (opened []nginxconf.Opened, err error) {
 	if !filepath.IsAbs(pattern) {
 		pattern = filepath.Join(filepath.Dir(from), pattern)
 	}
@@ -206,6 +223,7 @@ func openIncluded(from, pattern string) (opened []nginxconf.Opened, err error) {
 	}
 	slices.SortFunc(names, cmp.Compare[string])
 	for _, name := range names {
+		included[name] = true
 		if info, err := os.Stat(name); err != nil || info.IsDir() || strings.HasSuffix(name, "mime.types") {
 			continue
 		}

@@ -92,3 +92,46 @@ func TestConvertSaysWhatIsWrong(t *testing.T) {
 	require.Contains(t, r.Out, "name: 10-0-0-1.default.mesh")
 	require.NotContains(t, r.Out, "default-2")
 }
+
+const (
+	ofConsulHCL  = "Kind = \"service-intentions\"\nName = \"web\"\nSources = [{ Name = \"shop\", Action = \"deny\" }]\n"
+	ofConsulYAML = "Kind: service-intentions\nName: cart\nSources: [{Name: shop, Action: deny}]\n"
+	ofConsulJSON = `{"Kind": "service-intentions", "Name": "pay", "Sources": [{"Name": "shop", "Action": "deny"}]}`
+	ofNGINX      = "server { listen 80; location / { proxy_pass http://10.0.0.1; proxy_set_header Host $host; } }\n"
+	ofHAProxy    = "frontend web\n  bind :80\n  mode http\n  default_backend b\nbackend b\n  mode http\n  server s 10.0.0.1:80\n"
+)
+
+// Of a folder, all files of the format are read; what is not read of it is told.
+func TestFoldersAreReadInTheFormatOfFrom(t *testing.T) {
+	t.Parallel()
+	dir := clitest.Folder(t, map[string]string{
+		"consul/web.hcl": ofConsulHCL, "consul/deep/cart.yaml": ofConsulYAML, "consul/pay.json": ofConsulJSON,
+		"nginx/nginx.conf": "http {\n  include params;\n  include conf.d/*.site;\n}\n", "nginx/conf.d/a.site": ofNGINX, "nginx/params": "", "nginx/ci.yaml": "on: push\n",
+		"haproxy/haproxy.cfg": ofHAProxy, "haproxy/README.md": "# HAProxy", "haproxy/map.lst": "x",
+	})
+	for from, c := range map[string]struct{ has, left string }{
+		"consul":  {"AuthorizationPolicy", ""},
+		"nginx":   {"HTTPRoute", "1 file is not read, since the ending is none of .conf: " + filepath.Join(dir, "nginx", "ci.yaml")},
+		"haproxy": {"HTTPRoute", "2 files are not read, since the ending is none of .cfg: " + filepath.Join(dir, "haproxy", "README.md") + ", " + filepath.Join(dir, "haproxy", "map.lst")},
+	} {
+		at := filepath.Join(dir, from)
+		r := clitest.Run(t.Context(), "", nil, "convert", "-R", "-f", at, "--from", from)
+		require.Zero(t, r.Code, r.Err)
+		require.Contains(t, r.Out, "kind: "+c.has, from)
+		m := clitest.Start(t)
+		imported := m.Run("import", "--from", from, at)
+		require.Zero(t, imported.Code, imported.Err)
+		require.NotZero(t, m.Stored(), from)
+		if c.left != "" {
+			require.Contains(t, r.Err, c.left)
+			require.Contains(t, imported.Err, c.left)
+			require.Equal(t, 3, clitest.Run(t.Context(), "", nil, "convert", "-R", "-f", at, "--from", from, "--strict").Code, from)
+			require.Equal(t, 3, m.Run("import", "--from", from, at, "--strict").Code, from)
+			continue
+		}
+		for _, service := range []string{"web", "cart", "pay"} {
+			require.Contains(t, r.Out, service, "the intentions of each file")
+		}
+		require.NotContains(t, imported.Err, "not read")
+	}
+}

@@ -51,6 +51,9 @@ With --prune, what is not among the resources is deleted, in the namespaces of -
 			if err := validSource(cmd, i.from); err != nil {
 				return err
 			}
+			if i.from != "" {
+				from.Endings = convert.Source(i.from).Endings()
+			}
 			start := i.Start()
 			var err error
 			if start.Prune, err = i.pruning.Checked(cmd, i.DryRun); err != nil {
