@@ -31,6 +31,9 @@ type Sources struct {
 
 	found map[string]bool // the files that no path names, but its folder
 
+	// Only is the namespace that all resources have to be in that have one; "" allows all.
+	Only string
+
 	// Endings are those of the files to read from folders, in place of those of YAML and JSON.
 	Endings []string
 
@@ -43,6 +46,14 @@ func (s *Sources) DeclareFlags(cmd *cobra.Command, verb string) {
 	cmd.Flags().StringArrayVarP(&s.Paths, "filename", "f", nil, "a file, folder or URL with what to "+verb+", or - for standard input; may be given more than once")
 	cmd.Flags().BoolVarP(&s.Recursive, "recursive", "R", false, "look for files in the folders of folders too")
 	s.Tell = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
+}
+
+// DeclareAsKubectl declares --filename and --recursive of a command whose arguments are files, and which reads the folders of folders
+// anyway.
+func (s *Sources) DeclareAsKubectl(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVarP(&s.Paths, "filename", "f", nil, "a PATH, for those who are used to -f; may be given more than once")
+	cmd.Flags().BoolP("recursive", "R", true, "look for files in the folders of folders too, which is done anyway")
+	_ = cmd.Flags().MarkHidden("recursive") // which exists
 }
 
 // TellOn has Tell write what it is told.
@@ -129,7 +140,7 @@ func (s *Sources) filesAt(path string) ([]string, error) {
 		return nil
 	})
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%s: there is no file in it that ends in %s", path, strings.Join(endings, ", "))
+		err = s.nothingIn(path)
 	}
 	return found, err
 }
@@ -187,8 +198,12 @@ func (s *Sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, 
 		if err != nil && !errors.As(err, &wrong) {
 			return nil, err
 		}
+		if others := ofOthers(file, wrong); others != nil {
+			wrong = others
+		}
 		documents, violations = append(documents, found...), append(violations, wrong...)
 		for _, d := range found {
+			violations = append(violations, s.elsewhere(d)...)
 			if first, twice := seen[d.Resource.Key()]; twice && !s.repeat {
 				violations = append(violations, duplicate(first, d))
 				continue

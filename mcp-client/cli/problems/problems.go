@@ -3,7 +3,6 @@ package problems
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -17,7 +16,11 @@ import (
 )
 
 // program is a run of mcp-client, with the commands of this package.
-type program struct{ *session.Session }
+type program struct {
+	*session.Session
+
+	fails *threshold // from which severity a problem is a failure
+}
 
 // Problem is the printed form of a problem between resources.
 type Problem struct {
@@ -108,13 +111,12 @@ func PrintWarnings(out io.Writer, w Warnings) {
 	}
 }
 
-// errProblems ends a command that has listed errors.
-var errProblems = errors.New("there are problems of severity error")
-
 // Command returns the command problems.
 func Command(s *session.Session) *cobra.Command {
-	p := program{s}
+	p := program{Session: s}
 	var from files.Sources
+	fails := threshold(severityError)
+	p.fails = &fails
 	cmd := &cobra.Command{
 		Use:     "problems [PATH...]",
 		Aliases: []string{"analyze"},
@@ -126,7 +128,8 @@ the Proxy if that is not known. It is called analyze, too.
 Of a PATH, which is a file, a folder with its folders, a URL, or - for standard input, it needs no server: it lists mistakes, what proxies do not act on,
 and names of resources, hosts and subsets that nothing in these files has. That is less than a server finds: give it all files of a mesh.
 
-The exit code is 1 if one of the problems is an error, and 0 if all are warnings or mere information. -o sarif is for programs that show
+The exit code is 1 if one of the problems is an error, and 0 if all are warnings or mere information; --failure-threshold warning has
+warnings count, too. -o sarif is for programs that show
 problems beside the code, and -o github for annotations in GitHub's workflows.`,
 		Example: `  mcp-client problems -A
   mcp-client problems -n shop -o json
@@ -134,13 +137,14 @@ problems beside the code, and -o github for annotations in GitHub's workflows.`,
   mcp-client analyze mesh/ reviews.yaml -o sarif > problems.sarif`,
 		Annotations: map[string]string{output.Reports: "yes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				from.Paths, from.Recursive = args, true
+			if from.Paths, from.Recursive = append(from.Paths, args...), true; len(from.Paths) > 0 {
 				return p.ofFiles(from)
 			}
 			return p.problems(cmd.Context())
 		},
 	}
+	from.DeclareAsKubectl(cmd)
+	cmd.Flags().Var(&fails, "failure-threshold", "from which severity on a problem makes the exit code 1: info, warning or error")
 	return cmd
 }
 
@@ -162,8 +166,8 @@ func (p program) conclude(found []Problem, where string) error {
 		return err
 	}
 	for _, f := range found {
-		if f.Severity == severityError {
-			return errProblems
+		if p.fails.reached(f.Severity) {
+			return fmt.Errorf("there are problems of severity %s", f.Severity)
 		}
 	}
 	return nil

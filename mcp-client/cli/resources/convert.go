@@ -34,7 +34,7 @@ func Convert(s *session.Session) *cobra.Command {
 	p := program{s}
 	var c conversion
 	cmd := &cobra.Command{
-		Use:   "convert (-f (FILE | FOLDER | -) | KIND [NAME...] | KIND/NAME...)",
+		Use:   "convert ([-f] (FILE | FOLDER | -)... | KIND [NAME...] | KIND/NAME...)",
 		Short: "Turn what Istio, Ingresses, NGINX, HAProxy, Kubernetes, Consul and Kuma have into resources of the mesh",
 		Long: `Turn VirtualServices and Gateways of Istio, Ingresses of Kubernetes, and what NGINX and HAProxy do by host and path, into Gateways and
 routes of the Gateway API, and print them as apply takes them. The source stays as it is, and nothing is sent to a server.
@@ -62,6 +62,9 @@ one that answers 500. With --strict each warning is an error.`,
   mcp-client convert -f kuma.yaml --from kuma -n shop`,
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if areFiles(args) {
+				c.files.Paths, args = append(c.files.Paths, args...), nil
+			}
 			if (len(args) == 0) == (len(c.files.Paths) == 0) {
 				return failure.Usage(cmd, errors.New("name either files with -f, or what to read from the server, such as virtualservices"))
 			}
@@ -80,6 +83,17 @@ one that answers 500. With --strict each warning is an error.`,
 	f.BoolVar(&c.options.WholeSegments, "whole-segments", false, "match prefixes by whole segments: /a does not match /ab any more, and routes need fewer regular expressions")
 	f.BoolVar(&c.strict, "strict", false, "make each warning an error, and print nothing else")
 	return cmd
+}
+
+// areFiles reports whether arguments name files, and nothing of a server.
+func areFiles(args []string) bool {
+	if _, err := arguments.Parse(args); err == nil || len(args) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(args, func(arg string) bool {
+		_, err := os.Stat(arg)
+		return err != nil && arg != files.Stdin
+	})
 }
 
 // defaultClass is the class of Gateways.

@@ -135,3 +135,47 @@ func TestFoldersAreReadInTheFormatOfFrom(t *testing.T) {
 		require.NotContains(t, imported.Err, "not read")
 	}
 }
+
+// Files are named with -f and without it, in each command that takes some.
+func TestFilesAreTakenInEitherWay(t *testing.T) {
+	t.Parallel()
+	dir := clitest.Folder(t, map[string]string{"web/nginx.conf": ofNGINX, "mesh/deep/a.yaml": clitest.VirtualService("default", "a", "a")})
+	nginx, mesh := filepath.Join(dir, "web", "nginx.conf"), filepath.Join(dir, "mesh")
+	run := func(args ...string) clitest.Result { return clitest.Run(t.Context(), "", nil, args...) }
+	require.Equal(t, run("convert", "-f", nginx), run("convert", nginx))
+	require.Contains(t, run("convert", nginx).Out, "kind: HTTPRoute")
+	require.Contains(t, run("convert", filepath.Join(dir, "gone.conf")).Err, "unknown kind")
+	require.Equal(t, run("analyze", mesh), run("analyze", "-R", "-f", mesh))
+	require.Contains(t, run("analyze", "-f", mesh).Out, "unknown-host")
+	require.Equal(t, "1 resource is valid\n", run("validate", "-R", "-f", mesh).Out)
+	m := clitest.Start(t)
+	r := m.Run("import", "-R", "-f", mesh)
+	require.Zero(t, r.Code, r.Err)
+	require.Equal(t, 1, m.Stored())
+}
+
+// What cannot be read says what can read it.
+func TestFilesOfOthersAreToldHowToImport(t *testing.T) {
+	t.Parallel()
+	dir := clitest.Folder(t, map[string]string{"c/web.hcl": ofConsulHCL, "n/web.conf": ofNGINX, "h/web.cfg": ofHAProxy, "mesh/deep/a.yaml": clitest.VirtualService("default", "a", "a")})
+	run := func(args ...string) clitest.Result { return clitest.Run(t.Context(), "", nil, args...) }
+	for at, from := range map[string]string{"c/web.hcl": "consul", "n/web.conf": "nginx", "h/web.cfg": "haproxy"} {
+		file := filepath.Join(dir, at)
+		for _, args := range [][]string{{"apply", "-f", file}, {"validate", file}, {"delete", "-f", file}} {
+			r := run(args...)
+			require.Equal(t, 3, r.Code, "%s: %s", args, r.Err)
+			require.Contains(t, r.Err, file+": it has no resources in YAML or JSON (mcp-client import --from "+from+" "+file+" converts what it has)\n")
+			require.Contains(t, r.Err, "mistake", "and no more of its syntax")
+			require.NotContains(t, r.Err, "mistakes")
+		}
+		r := run("apply", "-f", filepath.Dir(file))
+		require.Equal(t, 1, r.Code)
+		require.Contains(t, r.Err, "mcp-client import --from "+from+" "+filepath.Dir(file))
+	}
+	mesh := filepath.Join(dir, "mesh")
+	require.Contains(t, run("apply", "-f", mesh).Err, "but in the folders below: -R reads "+filepath.Join(mesh, "deep", "a.yaml")+", too")
+	m := clitest.Start(t)
+	r := m.Run("import", filepath.Join(dir, "c", "web.hcl"))
+	require.Equal(t, 3, r.Code)
+	require.Contains(t, r.Err, "mcp-client import --from consul ")
+}
