@@ -41,9 +41,13 @@ func (s *Sources) nothingIn(path string) error {
 			return fmt.Errorf("%s (%s reads what is in %s)", text, command, filepath.Base(file))
 		}
 	}
-	below := Sources{Recursive: true, Endings: s.Endings}
-	if found, err := below.filesAt(path); !s.Recursive && err == nil {
-		return fmt.Errorf("%s, but in the folders below: -R reads %s, too", text, firstOf(found))
+	if s.Recursive {
+		return errors.New(text)
 	}
-	return errors.New(text)
+	below := Sources{Recursive: true, Endings: s.Endings}
+	found, err := below.filesAt(path)
+	if err != nil { // there is nothing below, either
+		return errors.New(text)
+	}
+	return fmt.Errorf("%s, but in the folders below: -R reads %s, too", text, firstOf(found))
 }
