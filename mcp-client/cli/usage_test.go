@@ -93,3 +93,51 @@ func TestAPortForHTTPIsNamed(t *testing.T) {
 	require.Equal(t, 4, r.Code)
 	require.Contains(t, r.Err, "What listens there speaks HTTP: name the port for MCP")
 }
+
+// Flags of kubectl and istioctl that are not here are answered with what takes their place.
+func TestFlagsOfOtherProgramsAreAnsweredWithOurs(t *testing.T) {
+	t.Parallel()
+	for command, flags := range map[string]map[string]string{
+		"apply":   {"--server-side": "mcp-client patch", "--prune": "mcp-client import --prune", "--force-conflicts": "metadata.resourceVersion", "--validate=false": "mcp-client validate", "--field-manager=x": "mcp-client blame", "--record": "-m says why"},
+		"replace": {"--force": "metadata.resourceVersion"},
+		"delete":  {"--grace-period=0": "gone at once", "--force": "gone at once"},
+		"diff":    {"--server-side": "mcp-client patch"},
+		"analyze": {"--suppress=x": "-o json"},
+	} {
+		for flag, says := range flags {
+			r := clitest.Run(t.Context(), "", nil, command, "-f", "a.yaml", flag)
+			require.Equal(t, 2, r.Code, "%s %s", command, flag)
+			name, _, _ := strings.Cut(flag, "=")
+			require.Contains(t, r.Err, "error: unknown flag: "+name+" (", command)
+			require.Contains(t, r.Err, says, "%s %s", command, flag)
+		}
+	}
+}
+
+func TestShortNamesOfIstioctl(t *testing.T) {
+	t.Parallel()
+	run := func(args ...string) clitest.Result { return clitest.Run(t.Context(), "", nil, args...) }
+	for short, long := range map[string]string{"ep": "endpoints", "c": "clusters", "l": "listeners", "r": "routes", "s": "secrets", "a": "all"} {
+		require.Equal(t, run("proxy-config", long, "--help"), run("pc", short, "--help"), short)
+		require.NotEmpty(t, run("pc", short, "--help").Out)
+		require.Contains(t, run("pc", short).Err, "accepts 1 arg(s)", short)
+	}
+	require.Contains(t, run("pc", "b", "x").Err, "sudo mesh-agent envoy config bootstrap")
+	require.Equal(t, strings.Replace(run("dashboard").Err, `"dashboard"`, `"dash"`, 1), run("dash").Err)
+}
+
+// A file with a warning alone is well, unless warnings count.
+func TestWarningsMayFail(t *testing.T) {
+	t.Parallel()
+	const rule = "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: a, namespace: default}\nspec: {host: nobody.example.com}\n"
+	run := func(args ...string) clitest.Result {
+		return clitest.Run(t.Context(), rule, nil, append([]string{"analyze", "-"}, args...)...)
+	}
+	r := run()
+	require.Zero(t, r.Code, r.Err)
+	require.Contains(t, r.Out, "warning")
+	for severity, code := range map[string]int{"Warning": 1, "info": 1, "error": 0, "fatal": 2} {
+		require.Equal(t, code, run("--failure-threshold", severity).Code, severity)
+	}
+	require.Contains(t, run("--failure-threshold", "warning").Err, "error: there are problems of severity warning")
+}

@@ -50,6 +50,22 @@ const (
 // Sources lists the sources.
 func Sources() []Source { return []Source{Istio, Ingress, NGINX, HAProxy, Kubernetes, Consul, Kuma} }
 
+// Endings are those of the files of a source, which are read from folders; if it is not said, of all that are found out.
+func (s Source) Endings() []string {
+	documents := []string{".yaml", ".yml", ".json"}
+	switch s {
+	case NGINX:
+		return []string{".conf"}
+	case HAProxy:
+		return []string{".cfg"}
+	case Consul:
+		return append(documents, ".hcl")
+	case Istio, Ingress, Kubernetes, Kuma:
+		return documents
+	}
+	return append(documents, ".conf", ".cfg")
+}
+
 // File is a file to be converted.
 type File struct {
 	Name string

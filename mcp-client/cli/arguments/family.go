@@ -84,6 +84,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); len(words) > 0 && (cmd.Annotations[family] != "" || meantBy(cmd, words[0]) != "") {
 		return unknownCommand(cmd, words[0])
 	}
+	if elsewhere := flagElsewhere(cmd, err); elsewhere != nil {
+		return elsewhere
+	}
 	return nearest.Flag(cmd.Flags(), err)
 }
 

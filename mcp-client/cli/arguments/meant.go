@@ -32,10 +32,12 @@ var programs = []Program{
 	{"istioctl", map[string]string{
 		"auth check": "authz check", "precheck": "problems", "experimental": experimental, "x": experimental,
 		"install": installed, "verify-install": "status", "upgrade": installed, "uninstall": installed, "operator": installed, "manifest": installed, "profile": installed,
-		"kube-inject": "Nothing is injected: mesh-agent runs the Envoy of a machine; mcp-client token create lets one join", "dashboard": "Pages are of the programs: see /debug of discovery and the dashboards in deploy/grafana",
+		"kube-inject": "Nothing is injected: mesh-agent runs the Envoy of a machine; mcp-client token create lets one join", "dashboard": pages, "dash": pages,
+		"admin": "How much the programs log is a flag of each: --log-level", "authn": "authz check",
 		"bug-report": "Each machine collects its own: sudo mesh-agent bug-report; mcp-client status tells how the server fares", "remote-clusters": "proxy-status", "create-remote-secret": "trust add", "waypoint": noWaypoints, "ztunnel-config": noWaypoints, "tag": installed,
 		"workload":         "token create",
-		"proxy-config log": "Envoy's log levels are set on the machine: sudo mesh-agent envoy log-level upstream=debug", "proxy-config bootstrap": "Envoy's bootstrap is shown on the machine: sudo mesh-agent envoy config bootstrap",
+		"proxy-config log": logging, "proxy-config bootstrap": bootstrap,
+		"proxy-config b": bootstrap, "proxy-config o": logging,
 		"proxy-config ecds": "Plugins of a proxy are in mcp-client proxy-config all, and on the machine in sudo mesh-agent envoy config",
 	}},
 	{"kumactl", map[string]string{
@@ -64,6 +66,9 @@ const (
 	noNamespaces = "A namespace is there as soon as something is in it: mcp-client namespaces"
 	noAccounts   = "A service account is a name, which a join token gives a machine: mcp-client token create --identity NAMESPACE/SERVICE-ACCOUNT"
 	noWaypoints  = "There is no ambient mode here: each machine has its Envoy, and gateways have theirs"
+	pages        = "Pages are of the programs: see /debug of discovery and the dashboards in deploy/grafana"
+	logging      = "Envoy's log levels are set on the machine: sudo mesh-agent envoy log-level upstream=debug"
+	bootstrap    = "Envoy's bootstrap is shown on the machine: sudo mesh-agent envoy config bootstrap"
 	installed    = "Programs are installed from packages, and set up by their flags: see mcp-server --help and mesh-agent --help"
 	experimental = "What istioctl keeps there is among the commands: authz check, describe, proxy-status, authority, token"
 )

@@ -26,8 +26,12 @@ func (e *enough) Type() string { return "proxies" }
 
 // Set implements pflag.Value.
 func (e *enough) Set(text string) error {
-	if text == allProxies {
-		*e = enough{text: text, share: 1}
+	switch text {
+	case allProxies, "true":
+		*e = enough{text: allProxies, share: 1}
+		return nil
+	case "false": // as kubectl has it: none is waited for
+		*e = enough{}
 		return nil
 	}
 	if percent, is := strings.CutSuffix(text, "%"); is {

@@ -21,7 +21,7 @@ import (
 
 // WaitHelp tells of --wait.
 const WaitHelp = `With --wait it ends once all proxies run the change that are connected and that one may see: then the next request finds it in force.
---wait=90% is content with a share of them, and --wait=3 with so many. The words of that go to standard error, so that the output is the
+--wait=90% is content with a share of them, and --wait=3 with so many; --wait=false waits for none, as without it. The words of that go to standard error, so that the output is the
 same. Whatever comes of the wait, the change is committed and stays.`
 
 const (
@@ -46,7 +46,7 @@ func (o *Options) DeclareWait(cmd *cobra.Command) {
 	f.Lookup(waitFlag).NoOptDefVal = allProxies
 	f.DurationVar(&o.wait.timeout, timeoutFlag, usualWait, "how long to --wait, an hour at most")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := o.checkWait(f.Changed(timeoutFlag)); err != nil {
+		if err := o.checkWait(f.Changed(timeoutFlag) && !f.Changed(waitFlag)); err != nil {
 			return failure.Usage(cmd, err)
 		}
 		return nil
@@ -99,11 +99,17 @@ func (o *Options) Wait(ctx context.Context, s *session.Session, revision int64) 
 	return nil
 }
 
+// errNobody refuses to wait for none, where the wait is all that there is to do.
+var errNobody = errors.New("none is too few to wait for")
+
 // WaitFor waits until proxies run the newest revision. enough and timeout are as of --wait and
 // --wait-timeout, and may be "".
 func WaitFor(ctx context.Context, server *connect.Server, enough, timeout string) (*adminv1.WaitUntilRunResponse, error) {
 	w := waiting{timeout: usualWait}
 	err := w.enough.Set(cmp.Or(enough, allProxies))
+	if err == nil && w.enough.text == "" {
+		err = errNobody
+	}
 	if err != nil {
 		return nil, fmt.Errorf("enough: %w", err)
 	}

@@ -109,6 +109,7 @@ func keyOf(one, other *kinds.Resource) kinds.Key {
 }
 
 func (p program) diffFiles(ctx context.Context, from files.Sources) error {
+	from.Only = p.GivenNamespace()
 	documents, err := from.Read(p.In, p.Namespace.Name)
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func Report(ctx context.Context, out io.Writer, err error) int {
 	if errors.Is(err, syscall.EPIPE) {
 		return exitUnread // as if SIGPIPE had ended the program
 	}
-	if errors.Is(err, ErrDifferent) {
+	if errors.Is(err, ErrDifferent) || errors.Is(err, ErrTold) {
 		return exitError
 	}
 	for _, v := range MistakesOf(err) {

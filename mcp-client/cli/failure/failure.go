@@ -89,6 +89,9 @@ func (e *Lossy) Error() string {
 // ErrDifferent means that the two sides of a comparison differ, which has been printed.
 var ErrDifferent = errors.New("they differ")
 
+// ErrTold means that a command has failed which is to say so by its exit code alone.
+var ErrTold = errors.New("no")
+
 // comparisonError means that a comparison failed.
 type comparisonError struct{ err error }
 

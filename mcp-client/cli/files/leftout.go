@@ -52,9 +52,5 @@ func (s *Sources) tell(l leftOut) {
 	if l.documents == 0 {
 		return
 	}
-	named := strings.Join(l.files[:min(len(l.files), mostNamed)], ", ")
-	if len(l.files) > mostNamed {
-		named += ", …"
-	}
-	s.Tell(fmt.Sprintf("left out: %s without apiVersion and kind: %s", words.Counted(l.documents, "document", "documents"), named))
+	s.Tell(fmt.Sprintf("left out: %s without apiVersion and kind: %s", words.Counted(l.documents, "document", "documents"), firstOf(l.files)))
 }

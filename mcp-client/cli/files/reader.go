@@ -59,7 +59,14 @@ func (r *Reader) File(file string, send func(*kinds.Document) error) error {
 			parser = r.left.of(r.From, file, parser)
 		}
 	}
+	others := false // it was told that the file is of others
 	return parser.Stream(file, r.Shown.counting(in), func(d *kinds.Document, wrong kinds.Errors) error {
+		if others {
+			return nil
+		}
+		if instead := ofOthers(file, wrong); instead != nil {
+			wrong, others = instead, true
+		}
 		for _, v := range wrong {
 			if len(r.wrong) == maxMistakes {
 				r.dropped++

@@ -31,8 +31,14 @@ type Sources struct {
 
 	found map[string]bool // the files that no path names, but its folder
 
+	// Only is the namespace that all resources have to be in that have one; "" allows all.
+	Only string
+
+	// Endings are those of the files to read from folders, in place of those of YAML and JSON.
+	Endings []string
+
 	repeat bool     // a resource may be in several files
-	more   []string // further suffixes of the files to read from folders
+	others []string // what folders have that has no such ending
 }
 
 // DeclareFlags declares --filename and --recursive.
@@ -40,6 +46,14 @@ func (s *Sources) DeclareFlags(cmd *cobra.Command, verb string) {
 	cmd.Flags().StringArrayVarP(&s.Paths, "filename", "f", nil, "a file, folder or URL with what to "+verb+", or - for standard input; may be given more than once")
 	cmd.Flags().BoolVarP(&s.Recursive, "recursive", "R", false, "look for files in the folders of folders too")
 	s.Tell = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
+}
+
+// DeclareAsKubectl declares --filename and --recursive of a command whose arguments are files, and which reads the folders of folders
+// anyway.
+func (s *Sources) DeclareAsKubectl(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVarP(&s.Paths, "filename", "f", nil, "a PATH, for those who are used to -f; may be given more than once")
+	cmd.Flags().BoolP("recursive", "R", true, "look for files in the folders of folders too, which is done anyway")
+	_ = cmd.Flags().MarkHidden("recursive") // which exists
 }
 
 // TellOn has Tell write what it is told.
@@ -68,6 +82,7 @@ var suffixes = []string{".yaml", ".yml", ".json"}
 
 // Files lists the files, each once. Those of folders whose names begin with a dot are of other programs.
 func (s *Sources) Files() ([]string, error) {
+	s.others = nil
 	var files []string
 	for _, path := range s.Paths {
 		found, err := s.filesAt(path)
@@ -107,7 +122,7 @@ func (s *Sources) filesAt(path string) ([]string, error) {
 		return []string{filepath.Clean(path)}, nil
 	}
 	var found []string
-	endings := slices.Concat(suffixes, s.more)
+	endings := s.endings()
 	err = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -116,15 +131,25 @@ func (s *Sources) filesAt(path string) ([]string, error) {
 		case entry.IsDir() && (hidden(entry) || !s.Recursive):
 			return fs.SkipDir
 		case hidden(entry):
-		case !entry.IsDir() && slices.Contains(endings, strings.ToLower(filepath.Ext(at))):
+		case entry.IsDir():
+		case slices.Contains(endings, strings.ToLower(filepath.Ext(at))):
 			found = append(found, filepath.Clean(at))
+		default:
+			s.others = append(s.others, filepath.Clean(at))
 		}
 		return nil
 	})
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%s: there is no file in it that ends in %s", path, strings.Join(endings, ", "))
+		err = s.nothingIn(path)
 	}
 	return found, err
+}
+
+func (s *Sources) endings() []string {
+	if s.Endings == nil {
+		return suffixes
+	}
+	return s.Endings
 }
 
 // OfFolders says what is read of folders.
@@ -173,8 +198,12 @@ func (s *Sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, 
 		if err != nil && !errors.As(err, &wrong) {
 			return nil, err
 		}
+		if others := ofOthers(file, wrong); others != nil {
+			wrong = others
+		}
 		documents, violations = append(documents, found...), append(violations, wrong...)
 		for _, d := range found {
+			violations = append(violations, s.elsewhere(d)...)
 			if first, twice := seen[d.Resource.Key()]; twice && !s.repeat {
 				violations = append(violations, duplicate(first, d))
 				continue
@@ -220,11 +249,9 @@ type Text struct {
 	Data []byte
 }
 
-// Texts reads all files as they stand. Those in folders may have the given endings, too.
-func (s *Sources) Texts(in io.Reader, more ...string) (texts []Text, err error) {
-	with := *s
-	with.more = more
-	files, err := with.Files()
+// Texts reads all files as they stand.
+func (s *Sources) Texts(in io.Reader) (texts []Text, err error) {
+	files, err := s.Files()
 	if err != nil {
 		return nil, err
 	}

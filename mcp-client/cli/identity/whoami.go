@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,7 @@ func Auth(s *session.Session) *cobra.Command {
 }
 
 func (p program) canICommand() *cobra.Command {
-	var list bool
+	var list, quiet bool
 	var as string
 	cmd := &cobra.Command{
 		Use:   "can-i (VERB KIND | --list)",
@@ -50,7 +51,8 @@ func (p program) canICommand() *cobra.Command {
 		Long: `Ask whether you may do something to resources of a KIND in the namespace of -n, or with -A in all of them. A VERB is read or write, or one of
 kubectl's: get, list and watch are to read; create, apply, update, patch and delete are to write. Of secrets, it is about their scope.
 
-It prints yes, or no; then the exit code is 1. With --list it lists all that you may do, and with -n what of that is for this namespace.`,
+It prints yes, or no; then the exit code is 1. With --quiet, the exit code alone tells. Both * ask for all verbs and all kinds, as quotes keep a
+shell from reading them. With --list it lists all that you may do, and with -n what of that is for this namespace.`,
 		Example: `  mcp-client auth can-i write vs -n shop
   mcp-client auth can-i get destinationrules -A
   mcp-client auth can-i --list`,
@@ -71,14 +73,18 @@ It prints yes, or no; then the exit code is 1. With --list it lists all that you
 			if !known {
 				return failure.Usage(cmd, fmt.Errorf("%q is no verb: write read or write, or one of kubectl's", args[0]))
 			}
+			if args[1] == "*" {
+				return p.answer(cmd.Context(), quiet, func(is *caller.Caller, namespace string) bool { return mayAll(is, verbs, namespace) })
+			}
 			word, _, _ := strings.Cut(args[1], "/")
 			kind, err := arguments.ResourceOrSecret(word)
 			if err != nil {
 				return failure.Usage(cmd, err)
 			}
-			return p.canI(cmd.Context(), verbs, kind)
+			return p.canI(cmd.Context(), verbs, kind, quiet)
 		},
 	}
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing: the exit code tells")
 	cmd.Flags().BoolVar(&list, "list", false, "list all that you may do")
 	cmd.Flags().StringVar(&as, "as", "", "kubectl's, to ask in the name of another, which nobody can")
 	_ = cmd.Flags().MarkHidden("as") // which exists
@@ -113,27 +119,48 @@ func (p program) whoAmI(ctx context.Context) error {
 // errNo ends a command that has printed no.
 var errNo = errors.New("the scopes of this caller do not allow it: see mcp-client whoami")
 
-func (p program) canI(ctx context.Context, verb caller.Verb, kind *kinds.Kind) error {
-	is, err := p.Caller(ctx)
-	if err != nil {
-		return err
-	}
-	namespace := p.Namespace.Name
-	switch {
-	case p.Namespace.All:
-		namespace = session.Everywhere
-	case !kind.Namespaced:
+// canI answers whether the caller may do something to a kind.
+func (p program) canI(ctx context.Context, verb caller.Verb, kind *kinds.Kind, quiet bool) error {
+	return p.answer(ctx, quiet, func(is *caller.Caller, namespace string) bool { return mayOne(is, verb, namespace, kind) })
+}
+
+func mayOne(is *caller.Caller, verb caller.Verb, namespace string, kind *kinds.Kind) bool {
+	if !kind.Namespaced && namespace != session.Everywhere {
 		namespace = ""
 	}
 	may := is.May(verb, namespace, kind)
 	if kind == kinds.Secret {
 		may = is.MaySecrets(namespace) && (verb == caller.Read || may)
 	}
-	if !may {
-		if err := p.Print("no\n"); err != nil {
-			return err
-		}
-		return errNo
+	return may
+}
+
+// mayAll reports whether the caller may do something to all kinds, secrets too.
+func mayAll(is *caller.Caller, verb caller.Verb, namespace string) bool {
+	return !slices.ContainsFunc(append(kinds.All(), kinds.Secret), func(k *kinds.Kind) bool { return !mayOne(is, verb, namespace, k) })
+}
+
+// answer prints yes or no, and fails without a word if it is to be quiet.
+func (p program) answer(ctx context.Context, quiet bool, may func(is *caller.Caller, namespace string) bool) error {
+	is, err := p.Caller(ctx)
+	if err != nil {
+		return err
 	}
-	return p.Print("yes\n")
+	namespace := p.Namespace.Name
+	if p.Namespace.All {
+		namespace = session.Everywhere
+	}
+	allowed := may(is, namespace)
+	switch {
+	case quiet && allowed:
+		return nil
+	case quiet:
+		return failure.ErrTold
+	case allowed:
+		return p.Print("yes\n")
+	}
+	if err := p.Print("no\n"); err != nil {
+		return err
+	}
+	return errNo
 }

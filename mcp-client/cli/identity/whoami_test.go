@@ -40,6 +40,11 @@ func TestWhoAmIAndWhatMayIDo(t *testing.T) {
 		require.Equal(t, c.says == "no", r.Code == 1, c.args)
 	}
 	require.Equal(t, 2, as("auth", "can-i", "fly", "vs").Code)
+	require.Equal(t, "yes\n", m.OK("auth", "can-i", "*", "*", "-A"))
+	require.Equal(t, "no\n", as("auth", "can-i", "*", "*", "-n", "shop").Out)
+	require.Equal(t, "no\n", as("auth", "can-i", "get", "*", "-n", "bank").Out)
+	require.Equal(t, clitest.Result{}, as("auth", "can-i", "create", "vs", "-n", "shop", "-q"))
+	require.Equal(t, clitest.Result{Code: 1}, as("auth", "can-i", "create", "vs", "-n", "bank", "-q"))
 	listed := as("auth", "can-i", "--list").Out
 	require.Regexp(t, `(?m)\AVERB +KINDS +NAMESPACES +WHICH IS\nwrite +\* +shop +get, list, watch, create.*\nread +VirtualService +bank +get, list, watch\n\z`, listed)
 	require.NotContains(t, as("auth", "can-i", "--list", "-n", "bank").Out, "shop")

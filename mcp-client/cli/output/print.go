@@ -21,8 +21,10 @@ type Printer struct {
 	Output Choice
 	// NoHeaders leaves out the titles of columns, and Labels adds a column with labels.
 	NoHeaders, Labels bool
-	colors            colors
-	getenv            func(string) string
+	// LabelColumns are labels that have a column each.
+	LabelColumns []string
+	colors       colors
+	getenv       func(string) string
 }
 
 // NewPrinter returns a printer to these files. getenv reads what the environment says of colours.

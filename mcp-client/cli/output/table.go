@@ -51,6 +51,9 @@ func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qual
 		header = append(header, "ORIGIN")
 	}
 	header = append(append(header, statuses.columns()...), "AGE")
+	for _, label := range p.LabelColumns {
+		header = append(header, strings.ToUpper(label[strings.LastIndex(label, "/")+1:])) // as kubectl titles it
+	}
 	if p.Labels {
 		header = append(header, "LABELS")
 	}
@@ -74,6 +77,9 @@ func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qual
 			row = append([]string{r.Namespace}, row...)
 		}
 		row = append(append(row, p.statusCells(statuses, r.Key())...), words.Age(r.CreateTime))
+		for _, label := range p.LabelColumns {
+			row = append(row, r.Labels[label])
+		}
 		if p.Labels {
 			row = append(row, labelsText(r.Labels))
 		}

@@ -112,7 +112,7 @@ func parseColumns(text string) ([]customColumn, error) {
 	var columns []customColumn
 	for part := range strings.SplitSeq(text, ",") {
 		title, path, found := strings.Cut(part, ":")
-		if !found || title == "" {
+		if !found {
 			return nil, fmt.Errorf("the column %q is not of the form TITLE:PATH, such as HOSTS:.spec.hosts", part)
 		}
 		path, err := parsePath(path)
@@ -135,7 +135,7 @@ func (p *Printer) printCustomColumns(text []byte) error {
 	for _, c := range p.Output.columns {
 		titles = append(titles, c.title)
 	}
-	if !p.NoHeaders {
+	if !p.NoHeaders && strings.Join(titles, "") != "" {
 		w.Row(titles...)
 	}
 	for _, item := range itemsOf(tree) {

@@ -18,7 +18,11 @@ import (
 )
 
 // program is a run of mcp-client, with the commands of this package.
-type program struct{ *session.Session }
+type program struct {
+	*session.Session
+
+	fails *threshold // from which severity a problem is a failure
+}
 
 // Problem is the printed form of a problem between resources.
 type Problem struct {
@@ -109,12 +113,10 @@ func PrintWarnings(out io.Writer, w Warnings) {
 	}
 }
 
-// errProblems ends a command that has listed errors.
-var errProblems = errors.New("there are problems of severity error")
-
 // Command returns the command problems, which asks the server of files by wouldCause.
 func Command(s *session.Session, wouldCause WouldCause) *cobra.Command {
-	p := program{s}
+	fails := threshold(severityError)
+	p := program{Session: s, fails: &fails}
 	var from files.Sources
 	var live bool
 	cmd := &cobra.Command{
@@ -132,8 +134,8 @@ ports that do not exist, hosts and ports with two owners, policies that keep eac
 With --live the server tries the files on top of what it has, changes nothing, and tells of all problems that they would bring. So a name that the
 mesh has is known, and the files may be a few. It takes the right to apply them. Selectors that select nothing are told of without a PATH alone.
 
-The exit code is 1 if one of the problems is an error, and 0 if all are warnings or mere information. -o sarif is for programs that show
-problems beside the code, and -o github for annotations in GitHub's workflows.`,
+The exit code is 1 if one of the problems is an error, and 0 if all are warnings or mere information; --failure-threshold warning has
+warnings count, too. -o sarif is for programs that show problems beside the code, and -o github for annotations in GitHub's workflows.`,
 		Example: `  mcp-client problems -A
   mcp-client problems -n shop -o json
   mcp-client analyze mesh/
@@ -141,13 +143,13 @@ problems beside the code, and -o github for annotations in GitHub's workflows.`,
   mcp-client analyze mesh/ reviews.yaml -o sarif > problems.sarif`,
 		Annotations: map[string]string{output.Reports: "yes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			from.Paths, from.Recursive = append(from.Paths, args...), true
 			switch {
-			case len(args) == 0 && live:
+			case len(from.Paths) == 0 && live:
 				return failure.Usage(cmd, errors.New("--live is for files: name them. Without, problems are those of the server"))
-			case len(args) == 0:
+			case len(from.Paths) == 0:
 				return p.problems(cmd.Context())
 			}
-			from.Paths, from.Recursive = args, true
 			if live {
 				return p.ofFiles(cmd.Context(), from, wouldCause)
 			}
@@ -158,6 +160,8 @@ problems beside the code, and -o github for annotations in GitHub's workflows.`,
 	f.BoolVar(&live, "live", false, "of files: have the server try them on what it has, and tell what problems they would bring")
 	f.BoolVar(&live, "use-kube", false, "istioctl's word for --live")
 	_ = f.MarkHidden("use-kube") // which exists
+	from.DeclareAsKubectl(cmd)
+	f.Var(&fails, "failure-threshold", "from which severity on a problem makes the exit code 1: info, warning or error")
 	return cmd
 }
 
@@ -179,8 +183,8 @@ func (p program) conclude(found []Problem, where string) error {
 		return err
 	}
 	for _, f := range found {
-		if f.Severity == severityError {
-			return errProblems
+		if p.fails.reached(f.Severity) {
+			return fmt.Errorf("there are problems of severity %s", f.Severity)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,9 @@ var proxyTables = []proxyTable{
 	{"routes", "List the routes of a proxy", []string{"NAME", "VIRTUAL HOST", "DOMAINS", "MATCH", "TO"}, routeRows},
 	{"secrets", "List the certificates of a proxy, without keys", []string{"NAME", "TYPE", "NAMES", "NOT AFTER"}, secretRows},
 }
+
+// shortOf are istioctl's short names.
+var shortOf = map[string][]string{"clusters": {"c"}, "endpoints": {"ep"}, "listeners": {"l"}, "routes": {"r"}, "secrets": {"s"}}
 
 // Config returns the command proxy-config.
 func Config(s *session.Session) *cobra.Command {
@@ -70,8 +74,9 @@ func filterMeant(cmd *cobra.Command, err error) error {
 func (p program) proxyDumpCommand() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use:   "all PROXY",
-		Short: "Print all that discovery has for a proxy",
+		Use:     "all PROXY",
+		Aliases: []string{"a"},
+		Short:   "Print all that discovery has for a proxy",
 		Long: `Print all that discovery has for a proxy, as JSON in the form of Envoy's own /config_dump, or as YAML. The tools that read the one read
 the other.`,
 		Example: `  mcp-client proxy-config all vm-1 > dump.json
@@ -113,7 +118,7 @@ func (p program) proxyTableCommand(t proxyTable) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:               t.typ + " PROXY",
-		Aliases:           []string{strings.TrimSuffix(t.typ, "s")}, // istioctl's name for it
+		Aliases:           slices.Concat([]string{strings.TrimSuffix(t.typ, "s")}, shortOf[t.typ]), // istioctl's names for it
 		Short:             t.short,
 		Example:           fmt.Sprintf("  mcp-client proxy-config %s vm-1\n  mcp-client proxy-config %s vm-1 --name reviews -o yaml", t.typ, t.typ),
 		Args:              cobra.ExactArgs(1),

@@ -46,9 +46,13 @@ func TestApplyReadsFilesFoldersAndStdin(t *testing.T) {
 		"empty/e.text": "",
 	})
 
-	require.Equal(t, "virtualservice default/a created\nvirtualservice default/b created\ngateway other/c created\nrevision 1\n",
-		m.OK("apply", "-f", dir, "-n", "other"))
-	require.Contains(t, m.OK("apply", "-R", "-f", dir, "-f", filepath.Join(dir, "a.yaml"), "-n", "other"), "virtualservice default/d created\nrevision 2\n")
+	inOther := func(args ...string) string {
+		r := clitest.Run(t.Context(), "", map[string]string{"PGMESH_NAMESPACE": "other"}, append(args, "--server", m.Address, "--insecure")...)
+		require.Zero(t, r.Code, r.Err)
+		return r.Out
+	}
+	require.Equal(t, "virtualservice default/a created\nvirtualservice default/b created\ngateway other/c created\nrevision 1\n", inOther("apply", "-f", dir))
+	require.Contains(t, inOther("apply", "-R", "-f", dir, "-f", filepath.Join(dir, "a.yaml")), "virtualservice default/d created\nrevision 2\n")
 	require.Equal(t, "virtualservice.networking.istio.io/default/e\n", m.Pipe(clitest.VirtualService("default", "e", "x"), "apply", "-f", "-", "-o", "name").Out)
 	require.JSONEq(t, `{"revision": 4, "outcomes": [{"action": "created", "group": "networking.istio.io", "kind": "VirtualService", "namespace": "default", "name": "f"}],
 		"warnings": [{"severity": "error", "code": "unknown-host", "group": "networking.istio.io", "kind": "VirtualService", "namespace": "default", "name": "f",

@@ -34,7 +34,7 @@ func Convert(s *session.Session) *cobra.Command {
 	p := program{s}
 	var c conversion
 	cmd := &cobra.Command{
-		Use:   "convert (-f (FILE | FOLDER | -) | KIND [NAME...] | KIND/NAME...)",
+		Use:   "convert ([-f] (FILE | FOLDER | -)... | KIND [NAME...] | KIND/NAME...)",
 		Short: "Turn what Istio, Ingresses, NGINX, HAProxy, Kubernetes, Consul and Kuma have into resources of the mesh",
 		Long: `Turn VirtualServices and Gateways of Istio, Ingresses of Kubernetes, and what NGINX and HAProxy do by host and path, into Gateways and
 routes of the Gateway API, and print them as apply takes them. The source stays as it is, and nothing is sent to a server.
@@ -62,6 +62,9 @@ one that answers 500. With --strict each warning is an error.`,
   mcp-client convert -f kuma.yaml --from kuma -n shop`,
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if areFiles(args) {
+				c.files.Paths, args = append(c.files.Paths, args...), nil
+			}
 			if (len(args) == 0) == (len(c.files.Paths) == 0) {
 				return failure.Usage(cmd, errors.New("name either files with -f, or what to read from the server, such as virtualservices"))
 			}
@@ -80,6 +83,17 @@ one that answers 500. With --strict each warning is an error.`,
 	f.BoolVar(&c.options.WholeSegments, "whole-segments", false, "match prefixes by whole segments: /a does not match /ab any more, and routes need fewer regular expressions")
 	f.BoolVar(&c.strict, "strict", false, "make each warning an error, and print nothing else")
 	return cmd
+}
+
+// areFiles reports whether arguments name files, and nothing of a server.
+func areFiles(args []string) bool {
+	if _, err := arguments.Parse(args); err == nil || len(args) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(args, func(arg string) bool {
+		_, err := os.Stat(arg)
+		return err != nil && arg != files.Stdin
+	})
 }
 
 // defaultClass is the class of Gateways.
@@ -118,8 +132,10 @@ func (p program) convert(cmd *cobra.Command, args []string, c conversion) error 
 
 // convertFiles converts files, with documents that are known beside.
 func (p program) convertFiles(from files.Sources, known []*kinds.Document, o convert.Options) (*convert.Result, error) {
-	o.Namespace, o.Open = p.Namespace.Name, openIncluded
-	found, err := from.Texts(p.In, ".conf", ".cfg")
+	included := map[string]bool{}
+	o.Namespace, o.Open = p.Namespace.Name, func(from, pattern string) ([]nginxconf.Opened, error) { return openIncluded(from, pattern, included) }
+	from.Endings = o.From.Endings()
+	found, err := from.Texts(p.In)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +147,22 @@ func (p program) convertFiles(from files.Sources, known []*kinds.Document, o con
 	if wrong, is := errors.AsType[kinds.Errors](err); is {
 		return nil, &failure.Invalid{Violations: wrong}
 	}
-	return result, err
+	if err != nil {
+		return nil, err
+	}
+	if others := from.Others(included); others != "" {
+		tellOthers(result, others, o.From)
+	}
+	return result, nil
+}
+
+// tellOthers tells which files of folders were not read. Who says what the files are means all of them.
+func tellOthers(r *convert.Result, others string, from convert.Source) {
+	if from == "" {
+		r.Notes = append(r.Notes, kinds.Violation{Reason: others})
+		return
+	}
+	r.Lost = append(r.Lost, kinds.Violation{Reason: others, Hint: "name those that are of " + string(from) + ", and they are read whatever they end in"})
 }
 
 // converted are the resources to be converted, with those that say what hosts are.
@@ -195,8 +226,8 @@ func (p program) tellConverted(r *convert.Result, strict bool) error {
 	return nil
 }
 
-// openIncluded opens what a file of NGINX includes, which is named relative to it.
-func openIncluded(from, pattern string) (opened []nginxconf.Opened, err error) {
+// openIncluded opens what a file of NGINX includes, which is named relative to it, and notes what that is.
+func openIncluded(from, pattern string, included map[string]bool) (opened []nginxconf.Opened, err error) {
 	if !filepath.IsAbs(pattern) {
 		pattern = filepath.Join(filepath.Dir(from), pattern)
 	}
@@ -206,6 +237,7 @@ func openIncluded(from, pattern string) (opened []nginxconf.Opened, err error) {
 	}
 	slices.SortFunc(names, cmp.Compare[string])
 	for _, name := range names {
+		included[name] = true
 		if info, err := os.Stat(name); err != nil || info.IsDir() || strings.HasSuffix(name, "mime.types") {
 			continue
 		}

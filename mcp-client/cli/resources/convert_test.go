@@ -92,3 +92,90 @@ func TestConvertSaysWhatIsWrong(t *testing.T) {
 	require.Contains(t, r.Out, "name: 10-0-0-1.default.mesh")
 	require.NotContains(t, r.Out, "default-2")
 }
+
+const (
+	ofConsulHCL  = "Kind = \"service-intentions\"\nName = \"web\"\nSources = [{ Name = \"shop\", Action = \"deny\" }]\n"
+	ofConsulYAML = "Kind: service-intentions\nName: cart\nSources: [{Name: shop, Action: deny}]\n"
+	ofConsulJSON = `{"Kind": "service-intentions", "Name": "pay", "Sources": [{"Name": "shop", "Action": "deny"}]}`
+	ofNGINX      = "server { listen 80; location / { proxy_pass http://10.0.0.1; proxy_set_header Host $host; } }\n"
+	ofHAProxy    = "frontend web\n  bind :80\n  mode http\n  default_backend b\nbackend b\n  mode http\n  server s 10.0.0.1:80\n"
+)
+
+// Of a folder, all files of the format are read; what is not read of it is told.
+func TestFoldersAreReadInTheFormatOfFrom(t *testing.T) {
+	t.Parallel()
+	dir := clitest.Folder(t, map[string]string{
+		"consul/web.hcl": ofConsulHCL, "consul/deep/cart.yaml": ofConsulYAML, "consul/pay.json": ofConsulJSON,
+		"nginx/nginx.conf": "http {\n  include params;\n  include conf.d/*.site;\n}\n", "nginx/conf.d/a.site": ofNGINX, "nginx/params": "", "nginx/ci.yaml": "on: push\n",
+		"haproxy/haproxy.cfg": ofHAProxy, "haproxy/README.md": "# HAProxy", "haproxy/map.lst": "x",
+	})
+	for from, c := range map[string]struct{ has, left string }{
+		"consul":  {"AuthorizationPolicy", ""},
+		"nginx":   {"HTTPRoute", "1 file is not read, since the ending is none of .conf: " + filepath.Join(dir, "nginx", "ci.yaml")},
+		"haproxy": {"HTTPRoute", "2 files are not read, since the ending is none of .cfg: " + filepath.Join(dir, "haproxy", "README.md") + ", " + filepath.Join(dir, "haproxy", "map.lst")},
+	} {
+		at := filepath.Join(dir, from)
+		r := clitest.Run(t.Context(), "", nil, "convert", "-R", "-f", at, "--from", from)
+		require.Zero(t, r.Code, r.Err)
+		require.Contains(t, r.Out, "kind: "+c.has, from)
+		m := clitest.Start(t)
+		imported := m.Run("import", "--from", from, at)
+		require.Zero(t, imported.Code, imported.Err)
+		require.NotZero(t, m.Stored(), from)
+		if c.left != "" {
+			require.Contains(t, r.Err, c.left)
+			require.Contains(t, imported.Err, c.left)
+			require.Equal(t, 3, clitest.Run(t.Context(), "", nil, "convert", "-R", "-f", at, "--from", from, "--strict").Code, from)
+			require.Equal(t, 3, m.Run("import", "--from", from, at, "--strict").Code, from)
+			continue
+		}
+		for _, service := range []string{"web", "cart", "pay"} {
+			require.Contains(t, r.Out, service, "the intentions of each file")
+		}
+		require.NotContains(t, imported.Err, "not read")
+	}
+}
+
+// Files are named with -f and without it, in each command that takes some.
+func TestFilesAreTakenInEitherWay(t *testing.T) {
+	t.Parallel()
+	dir := clitest.Folder(t, map[string]string{"web/nginx.conf": ofNGINX, "mesh/deep/a.yaml": clitest.VirtualService("default", "a", "a")})
+	nginx, mesh := filepath.Join(dir, "web", "nginx.conf"), filepath.Join(dir, "mesh")
+	run := func(args ...string) clitest.Result { return clitest.Run(t.Context(), "", nil, args...) }
+	require.Equal(t, run("convert", "-f", nginx), run("convert", nginx))
+	require.Contains(t, run("convert", nginx).Out, "kind: HTTPRoute")
+	require.Contains(t, run("convert", filepath.Join(dir, "gone.conf")).Err, "unknown kind")
+	require.Equal(t, run("analyze", mesh), run("analyze", "-R", "-f", mesh))
+	require.Contains(t, run("analyze", "-f", mesh).Out, "unknown-host")
+	require.Equal(t, "1 resource is valid\n", run("validate", "-R", "-f", mesh).Out)
+	m := clitest.Start(t)
+	r := m.Run("import", "-R", "-f", mesh)
+	require.Zero(t, r.Code, r.Err)
+	require.Equal(t, 1, m.Stored())
+}
+
+// What cannot be read says what can read it.
+func TestFilesOfOthersAreToldHowToImport(t *testing.T) {
+	t.Parallel()
+	dir := clitest.Folder(t, map[string]string{"c/web.hcl": ofConsulHCL, "n/web.conf": ofNGINX, "h/web.cfg": ofHAProxy, "mesh/deep/a.yaml": clitest.VirtualService("default", "a", "a")})
+	run := func(args ...string) clitest.Result { return clitest.Run(t.Context(), "", nil, args...) }
+	for at, from := range map[string]string{"c/web.hcl": "consul", "n/web.conf": "nginx", "h/web.cfg": "haproxy"} {
+		file := filepath.Join(dir, at)
+		for _, args := range [][]string{{"apply", "-f", file}, {"validate", file}, {"delete", "-f", file}} {
+			r := run(args...)
+			require.Equal(t, 3, r.Code, "%s: %s", args, r.Err)
+			require.Contains(t, r.Err, file+": it has no resources in YAML or JSON (mcp-client import --from "+from+" "+file+" converts what it has)\n")
+			require.Contains(t, r.Err, "mistake", "and no more of its syntax")
+			require.NotContains(t, r.Err, "mistakes")
+		}
+		r := run("apply", "-f", filepath.Dir(file))
+		require.Equal(t, 1, r.Code)
+		require.Contains(t, r.Err, "mcp-client import --from "+from+" "+filepath.Dir(file))
+	}
+	mesh := filepath.Join(dir, "mesh")
+	require.Contains(t, run("apply", "-f", mesh).Err, "but in the folders below: -R reads "+filepath.Join(mesh, "deep", "a.yaml")+", too")
+	m := clitest.Start(t)
+	r := m.Run("import", filepath.Join(dir, "c", "web.hcl"))
+	require.Equal(t, 3, r.Code)
+	require.Contains(t, r.Err, "mcp-client import --from consul ")
+}

@@ -69,6 +69,7 @@ func (p program) documents(cmd *cobra.Command, read func(io.Reader, string) ([]*
 	if err := from.Check(cmd.Name()); err != nil {
 		return nil, failure.Usage(cmd, err)
 	}
+	from.Only = p.GivenNamespace()
 	return read(p.In, p.Namespace.Name)
 }
 

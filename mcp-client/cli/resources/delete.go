@@ -22,7 +22,7 @@ func Delete(s *session.Session) *cobra.Command {
 	var from files.Sources
 	var w change.Options
 	var ignoreMissing bool
-	var chosen deleting
+	var chosen choosing
 	cmd := &cobra.Command{
 		Use:   "delete (KIND NAME... | KIND/NAME... | KIND (-l LABELS | --all) | -f FILE)",
 		Short: "Delete resources, all of them or none",
@@ -53,8 +53,7 @@ meanwhile, nothing is deleted. Of registries nothing can be deleted here.`,
 	w.DeclareConfirm(cmd)
 	w.DeclareWait(cmd)
 	cmd.Flags().BoolVar(&ignoreMissing, "ignore-not-found", false, "delete what exists, and say nothing of the others")
-	cmd.Flags().StringVarP(&chosen.labels, "selector", "l", "", session.SelectorHelp)
-	cmd.Flags().BoolVar(&chosen.all, "all", false, "everything of the kinds, in the namespace")
+	chosen.declareFlags(cmd)
 	return cmd
 }
 
@@ -64,6 +63,7 @@ func (p program) toDelete(args []string, from files.Sources) ([]kinds.Key, error
 		return nil, failure.Usage(nil, errors.New("name what to delete, or the files that it stands in with -f, and not both"))
 	}
 	if len(from.Paths) > 0 {
+		from.Only = p.GivenNamespace()
 		return from.Names(p.In, p.Namespace.Name)
 	}
 	query, err := arguments.ParseOf(args, arguments.ResourceOrSecret)

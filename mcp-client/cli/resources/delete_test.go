@@ -48,3 +48,44 @@ func TestDeleteNeedsNames(t *testing.T) {
 		require.Equal(t, 2, r.Code, "%v: %s", args, r.Err)
 	}
 }
+
+// Who names another namespace than the file does is asked which of both is meant.
+func TestANamespaceOfTheCommandLineIsThatOfTheFiles(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	before := m.Everything()
+	dir := clitest.Folder(t, map[string]string{
+		"prod.yaml": clitest.VirtualService("prod", "reviews", "x"), "none.yaml": "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: ratings}\nspec: {hosts: [x], http: [{route: [{destination: {host: x}}]}]}\n",
+		"class.yaml": "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: other}\nspec: {controllerName: example.com/x}\n",
+	})
+	file := filepath.Join(dir, "prod.yaml")
+	for _, command := range []string{"apply", "create", "replace", "delete", "diff"} {
+		r := m.Run(command, "-f", file, "-n", "other")
+		require.Equal(t, 3, r.Code, "%s: %s", command, r.Err)
+		require.Contains(t, r.Err, "prod.yaml: document 1, line 1: VirtualService prod/reviews: metadata.namespace: it is in the namespace prod, and --namespace says other (leave --namespace out")
+		require.Equal(t, before, m.Everything(), command)
+	}
+	require.Equal(t, 3, m.Run("apply", "-f", dir, "-n", "default").Code, "all or none")
+	require.Zero(t, m.Run("apply", "-f", file, "-n", "prod", "--dry-run").Code)
+	require.Zero(t, m.Run("apply", "-f", file, "-A", "--dry-run").Code)
+	require.Zero(t, m.Run("apply", "-f", filepath.Join(dir, "class.yaml"), "-n", "other", "--dry-run").Code, "it has no namespace")
+	require.Contains(t, m.OK("apply", "-f", filepath.Join(dir, "none.yaml"), "-n", "other", "--dry-run"), "virtualservice other/ratings created")
+	env := map[string]string{"PGMESH_NAMESPACE": "other"}
+	r := clitest.Run(t.Context(), "", env, "delete", "-f", file, "--dry-run", "--server", m.Address, "--insecure")
+	require.Zero(t, r.Code, r.Err)
+	require.Contains(t, r.Out, "virtualservice prod/reviews deleted")
+}
+
+// --wait has the values that kubectl has for it.
+func TestWaitMayBeFalse(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	r := m.Run("delete", "vs/prod/reviews", "--wait=false", "--wait-timeout", "5s")
+	require.Zero(t, r.Code, r.Err)
+	require.Empty(t, r.Err, "none is waited for")
+	require.Zero(t, m.Run("delete", "vs/reviews", "--wait=false", "--dry-run").Code)
+	r = m.Run("delete", "vs/reviews", "--wait=true")
+	require.Zero(t, r.Code, r.Err)
+	require.Contains(t, r.Err, "no proxy is connected that could run revision 3")
+	require.Equal(t, 2, m.Run("delete", "vs/ratings", "--wait=true", "--dry-run").Code)
+}

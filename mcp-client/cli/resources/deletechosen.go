@@ -2,13 +2,9 @@ package resources
 
 import (
 	"context"
-	"errors"
-	"slices"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/internal/selector"
-	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
@@ -18,52 +14,20 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// deleting says which resources of some kinds to delete.
-type deleting struct {
-	labels string
-	all    bool
-}
-
-func (d deleting) given() bool { return d.all || d.labels != "" }
-
 // deleteChosen deletes what has labels, or everything, as it was when it was looked at.
-func (p program) deleteChosen(cmd *cobra.Command, args []string, d deleting, from files.Sources, w change.Options) error {
-	query, err := arguments.Parse(args)
-	named := slices.ContainsFunc(query, func(q arguments.Wanted) bool { return q.Name != "" })
-	switch {
-	case len(from.Paths) > 0 || named || d.all && d.labels != "":
-		err = errors.New("name resources, or kinds with -l or with --all, or files with -f")
-	case err == nil && args[0] == "all" && !p.Namespace.Chosen && !p.Namespace.All:
-		err = errors.New("to delete what is of all kinds, say where: -n NAMESPACE, or -A")
+func (p program) deleteChosen(cmd *cobra.Command, args []string, c choosing, from files.Sources, w change.Options) error {
+	if len(from.Paths) > 0 {
+		return failure.Usage(cmd, errChoice)
 	}
-	if err != nil {
-		return failure.Usage(cmd, err)
-	}
-	labels, err := selector.Parse(d.labels)
-	if err != nil {
-		return failure.Usage(cmd, err)
-	}
-	chosen, err := p.listed(cmd.Context(), query, d.labels)
-	if err != nil {
+	chosen, err := p.choose(cmd, args, c)
+	if err != nil || len(chosen) == 0 {
 		return err
 	}
-	var keys []kinds.Key
 	var expected []*adminv1.ExpectedRevision
-	for _, r := range chosen {
-		m := r.GetMetadata()
-		kind, err := kinds.ByAPIVersion(r.GetApiVersion(), r.GetKind())
-		if err != nil || !labels.Matches(m.GetLabels()) {
-			continue
-		}
-		key := kinds.Key{Kind: kind, Namespace: m.GetNamespace(), Name: m.GetName()}
-		keys = append(keys, key)
-		expected = append(expected, &adminv1.ExpectedRevision{Resource: connect.RefOf(key), Revision: m.GetResourceVersion()})
+	for _, one := range chosen {
+		expected = append(expected, &adminv1.ExpectedRevision{Resource: connect.RefOf(one.key), Revision: one.version})
 	}
-	if len(keys) == 0 {
-		p.NothingFound(query)
-		return nil
-	}
-	return p.delete(cmd.Context(), keys, w, false, expected...)
+	return p.delete(cmd.Context(), keysOf(chosen), w, false, expected...)
 }
 
 // noNamespaceRequested is how a request writes the namespace of what has none.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -75,6 +76,8 @@ leaves out, and metadata.resourceVersion, the revision that changed the resource
 	cmd.Flags().StringVar(&sorting, "sort-by", "", "sort by the value at this path, such as .metadata.creationTimestamp")
 	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on, and print what changes and how far it has come, until interrupted; see mcp-client watch, too")
 	cmd.Flags().BoolVar(&p.NoHeaders, "no-headers", false, "print no titles of columns")
+	cmd.Flags().StringSliceVarP(&p.LabelColumns, "label-columns", "L", nil, "print these labels in a column each; may be given more than once")
+	cmd.Flags().BoolVar(&g.ignoreMissing, "ignore-not-found", false, "print what exists, and say nothing of the others")
 	cmd.Flags().BoolVar(&p.Labels, "show-labels", false, "print labels in a column of their own")
 	return cmd
 }
@@ -87,6 +90,8 @@ type getting struct {
 	origin  string
 	sorting output.Path
 	watch   bool
+
+	ignoreMissing bool
 }
 
 // chooses reads what the arguments and flags choose.
@@ -148,12 +153,24 @@ func (p program) get(ctx context.Context, g getting) error {
 	if err != nil {
 		return err
 	}
+	if g.ignoreMissing {
+		if g.query = p.existing(g.query, chosen); len(g.query) == 0 {
+			return nil
+		}
+	}
 	return p.PrintFound(g.query, g.labels, chosen, func(found []*kinds.Resource) output.Statuses {
 		known := p.statuses(ctx, found)
 		for _, status := range known {
 			status.Version = versionAt(all.Revision, status.ObservedRevision)
 		}
 		return known
+	})
+}
+
+// existing are the parts of a query that name nothing, or something that there is.
+func (p program) existing(query []arguments.Wanted, all []*kinds.Resource) []arguments.Wanted {
+	return slices.DeleteFunc(slices.Clone(query), func(w arguments.Wanted) bool {
+		return w.Name != "" && !slices.ContainsFunc(all, func(r *kinds.Resource) bool { return p.Namespace.Holds(w, r.Key()) })
 	})
 }
 

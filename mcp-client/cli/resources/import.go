@@ -45,11 +45,19 @@ With --prune, what is not among the resources is deleted, in the namespaces of -
   mcp-client import shop/ --prune --prune-namespace shop --dry-run
   kubectl get services,endpointslices,pods,nodes -A -o yaml | mcp-client import --from kubernetes -
   mcp-client import --from kuma kuma.yaml -n shop --dry-run`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(from.Paths) > 0 {
+				return nil
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from.Paths, from.Recursive = args, true
+			from.Paths, from.Recursive = append(from.Paths, args...), true
 			if err := validSource(cmd, i.from); err != nil {
 				return err
+			}
+			if i.from != "" {
+				from.Endings = convert.Source(i.from).Endings()
 			}
 			start := i.Start()
 			var err error
@@ -59,6 +67,7 @@ With --prune, what is not among the resources is deleted, in the namespaces of -
 			return p.importAll(cmd.Context(), from, i, start)
 		},
 	}
+	from.DeclareAsKubectl(cmd)
 	i.DeclareFlags(cmd)
 	i.DeclareConfirm(cmd)
 	i.DeclareWait(cmd)

@@ -28,8 +28,9 @@ func Annotate(s *session.Session) *cobra.Command {
 func (p program) mapCommand(verb, field, short, example string) *cobra.Command {
 	var w change.Options
 	var overwrite bool
+	var chosen choosing
 	cmd := &cobra.Command{
-		Use:   verb + " (KIND NAME... | KIND/NAME...) (KEY=VALUE | KEY-)...",
+		Use:   verb + " (KIND NAME... | KIND/NAME... | KIND (-l LABELS | --all)) (KEY=VALUE | KEY-)...",
 		Short: short,
 		Long: short + `, all of them as one revision, or none. KEY- removes one, and says nothing if it is not there.
 
@@ -43,8 +44,8 @@ What has another value already is refused without --overwrite.
 			if err != nil {
 				return failure.Usage(cmd, err)
 			}
-			keys, err := p.named(names, verb)
-			if err != nil {
+			keys, err := p.namedOrChosen(cmd, names, chosen)
+			if err != nil || len(keys) == 0 {
 				return err
 			}
 			return p.modify(cmd.Context(), keys, w, func(tree map[string]any) (map[string]any, error) {
@@ -52,6 +53,7 @@ What has another value already is refused without --overwrite.
 			})
 		},
 	}
+	chosen.declareFlags(cmd)
 	cmd.Flags().BoolVar(&overwrite, "overwrite", false, "also what has another value")
 	w.DeclareFlags(cmd)
 	w.DeclareConfirm(cmd)

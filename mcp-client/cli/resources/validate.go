@@ -40,7 +40,7 @@ Documents of kinds that have nothing to do with a mesh are counted and left out;
 			return p.validate(from, strict)
 		},
 	}
-	cmd.Flags().StringArrayVarP(&from.Paths, "filename", "f", nil, "a PATH, for those who are used to -f; may be given more than once")
+	from.DeclareAsKubectl(cmd)
 	cmd.Flags().BoolVar(&strict, "strict", false, "take documents of kinds that have nothing to do with a mesh for mistakes")
 	return cmd
 }

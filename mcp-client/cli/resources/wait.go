@@ -31,8 +31,9 @@ const (
 func Wait(s *session.Session) *cobra.Command {
 	p := program{s}
 	var what string
+	var chosen choosing
 	cmd := &cobra.Command{
-		Use:   "wait (KIND NAME... | KIND/NAME...) --for=(condition=TYPE[=STATUS] | delete | create | jsonpath=PATH[=VALUE])",
+		Use:   "wait (KIND NAME... | KIND/NAME... | KIND (-l LABELS | --all)) --for=(condition=TYPE[=STATUS] | delete | create | jsonpath=PATH[=VALUE])",
 		Short: "Wait until resources have a condition, a value, or are gone",
 		Long: `Wait until all resources that are named have a condition of their status (see mcp-client get -o yaml) with the STATUS, which is True if it
 is not said, or a VALUE at a path, or any value if none is said; or until none of them is there, or all are. It gives up after --timeout,
@@ -46,8 +47,8 @@ which is 30s here. Once Programmed, proxies run a resource; --wait of apply wait
 			if err != nil {
 				return failure.Usage(cmd, err)
 			}
-			keys, err := p.named(args, "wait")
-			if err != nil {
+			keys, err := p.namedOrChosen(cmd, args, chosen)
+			if err != nil || len(keys) == 0 {
 				return err
 			}
 			timeout := lookFor
@@ -58,6 +59,7 @@ which is 30s here. Once Programmed, proxies run a resource; --wait of apply wait
 			return p.wait(cmd.Context(), keys, timeout, what, met)
 		},
 	}
+	chosen.declareFlags(cmd)
 	cmd.Flags().StringVar(&what, "for", "", "what to wait for: condition=TYPE[=STATUS], delete, create, or jsonpath=PATH[=VALUE]")
 	return cmd
 }

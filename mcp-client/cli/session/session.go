@@ -53,5 +53,13 @@ func (s *Session) Begin(cmd *cobra.Command) error {
 	return nil
 }
 
+// GivenNamespace is the namespace of the command line itself, "" if it names none or all.
+func (s *Session) GivenNamespace() string {
+	if !s.Given("namespace") || s.Namespace.All {
+		return ""
+	}
+	return s.Namespace.Name
+}
+
 // Given reports whether a flag was given on the command line itself.
 func (s *Session) Given(flag string) bool { return s.given[flag] }

@@ -8,18 +8,29 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl"
 
+	"github.com/pgmesh/pgmesh/mcp-client/convert/documents"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/fields"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
 )
 
-// Read reads a file of JSON or HCL. A file may have several values of JSON, one after the other, as a loop
+// Read reads a file of JSON, YAML or HCL. A file may have several values of JSON, one after the other, as a loop
 // around consul config read writes them.
 func (c *Conversion) Read(file string, data []byte) error {
+	if isHCL(data) && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(file)) {
+		return documents.Each(file, data, func(d documents.Document) error {
+			var value any
+			if err := d.Decode(&value); err != nil {
+				return err
+			}
+			return c.value(value, report.Place{File: file, Document: d.At.Document, Line: d.At.Line})
+		})
+	}
 	if isHCL(data) {
 		var value map[string]any
 		if err := hcl.Unmarshal(data, &value); err != nil {

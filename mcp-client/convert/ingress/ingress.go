@@ -229,7 +229,7 @@ func (c *conversion) parents(i *Ingress, h host) (plain, secure []gateway.Parent
 			TLS: &gateway.TLS{Mode: "Terminate", Certificates: []gateway.Ref{{Name: secret}}},
 		})
 		secure = []gateway.Parent{{Name: name, SectionName: "https" + suffix}}
-		c.Note(i.Place.In("spec.tls"), fmt.Sprintf("the gateways need the secret %s of %s", secret, i.Metadata.Namespace), fmt.Sprintf("make it with mcp-client secret create tls %s -n %s", secret, i.Metadata.Namespace))
+		c.Note(i.Place.In("spec.tls"), fmt.Sprintf("the gateways need the secret %s of %s", secret, i.Metadata.Namespace), fmt.Sprintf("mcp-client secret create tls %s -n %s --cert CERT --key KEY --service-account ACCOUNT", secret, i.Metadata.Namespace))
 	}
 	return plain, secure
 }

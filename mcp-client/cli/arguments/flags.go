@@ -1,0 +1,43 @@
+package arguments
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// meantFlags say what takes the place of flags of kubectl and istioctl, by command.
+var meantFlags = map[string]map[string]string{
+	"apply": {
+		"server-side": wholly, "force-conflicts": overwriting, "force": overwriting, "field-manager": author, "record": reason,
+		"prune": "mcp-client import --prune --prune-namespace NAMESPACE deletes what is not in the files", "validate": checked,
+	},
+	"create":  {"validate": checked, "field-manager": author, "record": reason},
+	"replace": {"validate": checked, "field-manager": author, "record": reason, "force": overwriting},
+	"delete":  {"grace-period": atOnce, "force": atOnce, "now": atOnce, "cascade": "what refers to a resource stays: mcp-client delete --dry-run says what would go wrong"},
+	"diff":    {"server-side": wholly, "force-conflicts": overwriting, "field-manager": author},
+	"problems": {
+		"suppress": "nothing is hidden: -o json has the code of each, for jq to choose by",
+	},
+}
+
+const (
+	wholly      = "fields have no owners here: a file replaces the whole of a resource, and mcp-client patch changes a part"
+	overwriting = "a file overwrites what is there, unless it has a metadata.resourceVersion: leave that out"
+	author      = "the server keeps who has changed what: see mcp-client blame"
+	reason      = "-m says why, which mcp-client history shows"
+	checked     = "files are always checked: mcp-client validate does that alone"
+	atOnce      = "a resource is gone at once: --wait waits until proxies have dropped it, too"
+)
+
+// flagElsewhere adds to the error of an unknown flag what takes its place; nil if that is not known.
+func flagElsewhere(cmd *cobra.Command, err error) error {
+	if missing, unknown := errors.AsType[*pflag.NotExistError](err); unknown {
+		if says := meantFlags[cmd.Name()][missing.GetSpecifiedName()]; says != "" {
+			return fmt.Errorf("%w (%s)", err, says)
+		}
+	}
+	return nil
+}
