@@ -33,7 +33,7 @@ func (r *release) packPrograms(ctx context.Context) error {
 			"LICENSE": "LICENSE", "LICENSE.envoy": "deploy/packages/envoy.copyright", "CHANGELOG.md": "CHANGELOG.md",
 			"README": "deploy/release/programs/README", "Makefile": "deploy/release/programs/Makefile",
 			"deploy/prometheus/alerts.yaml": "deploy/prometheus/alerts.yaml",
-			"deploy/grafana/mesh.json": "deploy/grafana/mesh.json", "deploy/grafana/proxies.json": "deploy/grafana/proxies.json",
+			"deploy/grafana/mesh.json":      "deploy/grafana/mesh.json", "deploy/grafana/proxies.json": "deploy/grafana/proxies.json",
 			"deploy/grafana/control-plane.json": "deploy/grafana/control-plane.json",
 		} {
 			entries = append(entries, archive.Entry{Name: at(name), Mode: 0o644, File: filepath.Join(r.root, file)})
