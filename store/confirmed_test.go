@@ -296,6 +296,13 @@ func TestRevertOfPartsOfResources(t *testing.T) {
 	db.Exec("DELETE FROM mesh.resources")
 	require.Equal(t, []string{"conflict x 16"}, outcomes(15))
 	require.Equal(t, []string{"reverted x"}, outcomes(16))
+
+	// What somebody has made anew is not taken away by the one who made it before, even if it is the same.
+	db.Exec(setHost("anew", "one")) // 18
+	db.Exec("DELETE FROM mesh.resources WHERE name = 'anew'")
+	db.Exec(setHost("anew", "one"))
+	require.Equal(t, []string{"conflict anew 20"}, outcomes(18))
+	require.Equal(t, []string{"reverted anew"}, outcomes(20))
 }
 
 // A migration tool looks at errors alone, so its way back asks for all or nothing.

@@ -116,11 +116,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	g.Go(func() error { return notify.RunWhenReady(ctx, ready.Ask) })
 	defer guests.flush()
 	defer way.Close()
-	err = ended(g.Wait())
-	if err == nil {
-		o.Log.Info("stopped, as it was told to")
-	}
-	return err
+	return o.farewell(ended(g.Wait()))
 }
 
 // server serves xDS, and the calls of members.
@@ -181,6 +177,14 @@ func shutdown(of ...interface{ Shutdown() }) {
 func ended(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
+	}
+	return err
+}
+
+// farewell logs an end that was asked for, so that the log tells it from that of a program that was killed.
+func (o *Options) farewell(err error) error {
+	if err == nil {
+		o.Log.Info("stopped, as it was told to")
 	}
 	return err
 }

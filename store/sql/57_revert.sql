@@ -36,10 +36,13 @@ END $$;
 
 -- in_the_way lists the parts of a resource that a revision has changed and others have changed since,
 -- so that they are neither as before nor as it left them. If it has made or deleted the resource, that is
--- about all of it.
+-- about all of it; and one that others have made anew since is theirs, whatever it says.
 CREATE OR REPLACE FUNCTION mesh_internal.in_the_way(c mesh_internal.changes, before mesh_internal.changes, now mesh.resources) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+  IF c.before_spec IS NULL AND now.created_at > (SELECT t.begun_at FROM mesh_internal.transactions t WHERE t.id = c.transaction_id) THEN
+    RETURN '{spec,labels,annotations}';
+  END IF;
   IF before.before_spec IS NULL OR c.after_spec IS NULL OR now.spec IS NULL THEN
     RETURN CASE WHEN (now.spec, now.labels, now.annotations) IS NOT DISTINCT FROM (c.after_spec, c.after_labels, c.after_annotations) THEN '{}' ELSE '{spec,labels,annotations}'::text[] END;
   END IF;

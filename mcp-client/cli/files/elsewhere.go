@@ -16,6 +16,6 @@ func (s *Sources) elsewhere(d *kinds.Document) kinds.Errors {
 	return kinds.Errors{{
 		File: d.File, Document: d.Index, Line: d.Line, Kind: key.Kind.Name, Namespace: key.Namespace, Name: key.Name, Path: "metadata.namespace",
 		Reason: fmt.Sprintf("it is in the namespace %s, and --namespace says %s", key.Namespace, s.Only),
-		Hint:   fmt.Sprintf("leave --namespace out, which is for what names none, or say --namespace %s", key.Namespace),
+		Hint:   "leave --namespace out, which is for what names none, or say --namespace " + key.Namespace,
 	}}
 }
