@@ -70,22 +70,23 @@ func (k *keeper) onceMore(ctx context.Context, commit *gitrepo.Commit) error {
 	if err != nil {
 		return err
 	}
-	if drifted.Changed() == 0 {
-		if err := drifted.Print(k.Printer, left, false); err != nil {
-			return err
-		}
-		return k.Wait(ctx, k.Session, 0)
+	if drifted.Changed() > 0 && k.drift != revert {
+		return k.reportOnce(ctx, commit, drifted, left)
 	}
-	if k.drift == revert {
-		done, left, err := k.send(ctx, putBack+k.messageOf(commit), false)
-		if err != nil {
+	done := drifted
+	if drifted.Changed() > 0 {
+		if done, left, err = k.send(ctx, putBack+k.messageOf(commit), false); err != nil {
 			return err
 		}
-		if err := done.Print(k.Printer, left, false); err != nil {
-			return err
-		}
-		return k.Wait(ctx, k.Session, done.Revision())
 	}
+	if err := done.Print(k.Printer, left, false); err != nil {
+		return err
+	}
+	return k.Wait(ctx, k.Session, done.Revision())
+}
+
+// reportOnce tells of drift, and fails as a difference does.
+func (k *keeper) reportOnce(ctx context.Context, commit *gitrepo.Commit, drifted *change.Imported, left files.Skipped) error {
 	k.sayFields(ctx, drifted)
 	k.tellDrift(commit, drifted)
 	if k.Output.IsTree() {
@@ -126,7 +127,7 @@ func (k *keeper) pass(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !live:
-		return k.apply(ctx, commit)
+		return k.apply(ctx, commit, newest)
 	case k.applied == "":
 		fmt.Fprintf(k.Out, "commit %s %q of %s: in the mesh already\n", commit.Short(), commit.Subject, commit.Author)
 		k.applied = commit.ID
@@ -140,7 +141,7 @@ func (k *keeper) pass(ctx context.Context) error {
 	k.shown.drifted(drifted.Changed())
 	k.sayFields(ctx, drifted)
 	if drifted.Changed() > 0 && k.drift == revert {
-		return k.putRight(ctx, commit, drifted)
+		return k.putRight(ctx, commit, newest, drifted)
 	}
 	k.tellDrift(commit, drifted)
 	k.revision = newest
@@ -148,7 +149,7 @@ func (k *keeper) pass(ctx context.Context) error {
 }
 
 // apply brings a commit into the mesh.
-func (k *keeper) apply(ctx context.Context, commit *gitrepo.Commit) error {
+func (k *keeper) apply(ctx context.Context, commit *gitrepo.Commit, newest int64) error {
 	done, left, err := k.bring(ctx, commit, false)
 	if err != nil {
 		return fmt.Errorf("commit %s %q: %w", commit.Short(), commit.Subject, err)
@@ -161,9 +162,7 @@ func (k *keeper) apply(ctx context.Context, commit *gitrepo.Commit) error {
 	k.list(done)
 	k.applied, k.drifted = commit.ID, ""
 	k.shown.drifted(0)
-	if k.revision, err = k.newest(ctx); err != nil {
-		return err
-	}
+	k.revision = max(newest, done.Revision()) // and no later one, which may be somebody's drift
 	return k.Wait(ctx, k.Session, done.Revision())
 }
 
@@ -185,7 +184,7 @@ func (k *keeper) bring(ctx context.Context, commit *gitrepo.Commit, dryRun bool)
 const putBack = "put back: "
 
 // putRight makes the mesh what the commit has, after somebody has changed it.
-func (k *keeper) putRight(ctx context.Context, commit *gitrepo.Commit, drifted *change.Imported) error {
+func (k *keeper) putRight(ctx context.Context, commit *gitrepo.Commit, newest int64, drifted *change.Imported) error {
 	done, _, err := k.send(ctx, putBack+k.messageOf(commit), false)
 	if err != nil {
 		return err
@@ -193,8 +192,8 @@ func (k *keeper) putRight(ctx context.Context, commit *gitrepo.Commit, drifted *
 	fmt.Fprintf(k.Out, "put back what somebody had changed: %s, %d changed\n", change.Conclusion(done.Revision(), false), drifted.Changed())
 	k.list(drifted)
 	k.shown.drifted(0)
-	k.revision, err = k.newest(ctx)
-	return err
+	k.revision = max(newest, done.Revision())
+	return nil
 }
 
 // send has the mesh be what the files of the repository say.
