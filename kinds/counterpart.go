@@ -7,8 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
-// hintFor says what was meant by the name of a kind that there is not: what a kind of another program is here, or which kind is near, or
-// where they are listed. It never lists all, so that an error stays a line.
+// hintFor helps with an unknown kind. It names what takes its place here, the nearest kind, or the command that lists all. It lists
+// none itself, so that the error stays one line.
 func hintFor(word string) string {
 	if here := counterpartOf(word); here != "" {
 		return here

@@ -56,7 +56,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	return fmt.Errorf("unknown command %q", word)
 }
 
-// NoFile says what a word of another program is here, where a command takes files and there is none of that name; nil if it is not known.
+// NoFile explains a word of another program where a file was expected. It returns nil if the file exists or the word is unknown.
 func NoFile(cmd *cobra.Command, word string) error {
 	if _, err := os.Stat(word); err == nil || meantBy(cmd, word) == "" {
 		return nil

@@ -99,7 +99,7 @@ func (o *Options) Wait(ctx context.Context, s *session.Session, revision int64) 
 	return nil
 }
 
-// errNobody refuses to wait for none, where the wait is all that there is to do.
+// errNobody refuses --wait=false of a command that only waits.
 var errNobody = errors.New("none is too few to wait for")
 
 // WaitFor waits until proxies run the newest revision. enough and timeout are as of --wait and

@@ -15,8 +15,8 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// sayFields adds to what would change the fields in which the mesh is not as the files have it. The files are read again for that, so
-// that a large repository need not be in memory. What cannot be read leaves the names alone.
+// sayFields adds to each change the fields in which the mesh and the files differ. It reads the files again, so that a large
+// repository need not be in memory. Where it cannot read something, the change has its name alone.
 func (k *keeper) sayFields(ctx context.Context, would *change.Imported) {
 	wanted := would.Reconfigured()
 	if len(wanted) == 0 {

@@ -23,7 +23,12 @@ import (
 
 // messageOf is the message of a commit's revision.
 func (k *keeper) messageOf(c *gitrepo.Commit) string {
-	return fmt.Sprintf("%s (commit %s by %s%s", c.Subject, c.ID, c.Author, k.mark())
+	return c.Subject + " " + k.signature(c)
+}
+
+// signature ends the message of a commit's revision. By it, a later sync knows that the commit is live.
+func (k *keeper) signature(c *gitrepo.Commit) string {
+	return fmt.Sprintf("(commit %s by %s%s", c.ID, c.Author, k.mark())
 }
 
 // mark ends the messages of this sync, for several may keep parts of one mesh. The repository is told by its name alone: runners
@@ -37,10 +42,10 @@ func (k *keeper) mark() string {
 	return fmt.Sprintf("; %s of %s, run %s)", strings.Join(k.paths, " "), name, k.manner())
 }
 
-// mannerChars tell one manner from another.
+// mannerChars is how much of a digest tells manners apart.
 const mannerChars = 8
 
-// manner stands for the flags that decide what the same files make of a mesh. With others, a commit is brought anew.
+// manner is a digest of the flags that decide what files make of a mesh. After a change of these flags, sync applies the commit again.
 func (k *keeper) manner() string {
 	pruned, err := proto.MarshalOptions{Deterministic: true}.Marshal(k.prune)
 	if err != nil {
@@ -59,7 +64,7 @@ func (k *keeper) isLive(ctx context.Context, c *gitrepo.Commit) (bool, error) {
 	if failure.IsNotTold(err) {
 		return false, nil
 	}
-	return strings.HasSuffix(last, fmt.Sprintf("(commit %s by %s%s", c.ID, c.Author, k.mark())), err
+	return strings.HasSuffix(last, k.signature(c)), err
 }
 
 // lastMessage is that of the newest revision which this caller has made so; "" if there is none. Others may write such messages, too,

@@ -54,13 +54,9 @@ func orNone(leaf string) string {
 
 // leavesOf has the values of a resource by their paths.
 func leavesOf(r *kinds.Resource) (map[string]string, error) {
-	text, err := r.SpecJSON()
+	spec, err := specTree(r)
 	if err != nil {
 		return nil, err
-	}
-	var spec any
-	if err := json.Unmarshal(text, &spec); err != nil {
-		return nil, fmt.Errorf("read the spec of %s: %w", r.Key(), err)
 	}
 	leaves := map[string]string{}
 	addLeaves(leaves, "spec", spec)

@@ -150,14 +150,22 @@ func columnsOf(k *kinds.Kind, wide bool) []column {
 	return slices.DeleteFunc(slices.Clone(all), func(c column) bool { return c.wide && !wide })
 }
 
-func cellsOf(r *kinds.Resource, shown []column, wide bool) ([]string, error) {
+// specTree is the spec of a resource as a tree of JSON.
+func specTree(r *kinds.Resource) (spec any, err error) {
 	text, err := r.SpecJSON()
 	if err != nil {
 		return nil, err
 	}
-	var spec any
 	if err := json.Unmarshal(text, &spec); err != nil {
 		return nil, fmt.Errorf("read the spec of %s: %w", r.Key(), err)
+	}
+	return spec, nil
+}
+
+func cellsOf(r *kinds.Resource, shown []column, wide bool) ([]string, error) {
+	spec, err := specTree(r)
+	if err != nil {
+		return nil, err
 	}
 	cells := make([]string, len(shown))
 	for i, c := range shown {

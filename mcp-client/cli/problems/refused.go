@@ -9,8 +9,8 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// refused has a problem for each resource of which proxies refuse something, and for each proxy that refuses
-// what is known to be of none. A resource may concern proxies of other namespaces than its own, so all are asked for.
+// refused returns a problem for each resource of which proxies refuse something, and for each proxy whose refusal has no known
+// resource. It asks for all namespaces, because a resource may concern proxies of others than its own.
 func (p program) refused(ctx context.Context) (found []Problem) {
 	type about struct {
 		Group, Kind, Space, Name, Path string

@@ -9,7 +9,7 @@ import (
 // threshold is the least severity that a command fails of. It is a pflag.Value.
 type threshold string
 
-// severities are those that there are, the least first.
+// severities lists all severities, the mildest first.
 var severities = []string{"info", severityWarning, severityError}
 
 // reached reports whether a problem is severe enough. One of a severity that this program does not know is not.

@@ -167,7 +167,7 @@ func (p program) get(ctx context.Context, g getting) error {
 	})
 }
 
-// existing are the parts of a query that name nothing, or something that there is.
+// existing drops from a query the names of which there is no resource.
 func (p program) existing(query []arguments.Wanted, all []*kinds.Resource) []arguments.Wanted {
 	return slices.DeleteFunc(slices.Clone(query), func(w arguments.Wanted) bool {
 		return w.Name != "" && !slices.ContainsFunc(all, func(r *kinds.Resource) bool { return p.Namespace.Holds(w, r.Key()) })

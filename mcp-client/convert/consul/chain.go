@@ -74,8 +74,8 @@ func (c *Conversion) connections(s *service, v *networking.VirtualService) {
 	v.Tcp = []*networking.TCPRoute{{Route: []*networking.RouteDestination{{Destination: c.destination(targets[0])}}}}
 }
 
-// to is a route to a service, or to a subset of it that something at a place names, without anything said about
-// retries: Consul makes none then. If it cannot be said, whose requests they are is told.
+// to makes a route to a service, or to a subset of it that the config entry at a place names. It sets no retries, because Consul
+// makes none then. If the target cannot be converted, a warning says whose requests that concerns.
 func (c *Conversion) to(s *service, subset string, at report.Place, whose string) *networking.HTTPRoute {
 	out := &networking.HTTPRoute{Retries: &networking.HTTPRetry{}}
 	var targets []target

@@ -78,7 +78,7 @@ func (c *Conversion) retries(out *networking.HTTPRoute, d *fields.Object) {
 	out.Retries = &networking.HTTPRetry{Attempts: int32(min(count, 1000)), RetryOn: strings.Join(on, ",")}
 }
 
-// match is what a request has to be for a route, or why that cannot be said. It is never without a word wider than that.
+// match converts the match of a route, or says why it cannot. It never matches more without a warning.
 func (c *Conversion) match(of *fields.Object) (all []*networking.HTTPMatchRequest, why string) {
 	o := of.Object("HTTP")
 	m := &networking.HTTPMatchRequest{IgnoreUriCase: o.Yes("CaseInsensitive")}

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/convert/report"
 )
 
-// unsaid is why the targets of requests cannot be said.
+// unsaid is why the targets of requests cannot be converted.
 type unsaid struct {
 	at            report.Place
 	what, instead string
