@@ -146,7 +146,7 @@ func TestNewMachinesInstallJoinUpgradeAndGoBack(t *testing.T) {
 
 	const kept = "sha256sum /etc/default/mcp-server /etc/default/discovery /etc/pgmesh/secrets.key"
 	settings := p.mesh.Type(kept)
-	const identity = "sha256sum /etc/mesh-agent/mesh-agent.yaml; mesh-agent status | grep -i spiffe"
+	const identity = "sha256sum /etc/mesh-agent/mesh-agent.yaml; mesh-agent status | grep -i spiffe | cut -d, -f1"
 	who := p.api.Type(identity)
 	const same = "systemctl show -P MainPID mesh-agent; pgrep -u mesh-agent -x envoy"
 	running := p.api.Type(same)

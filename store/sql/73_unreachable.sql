@@ -59,6 +59,49 @@ LANGUAGE sql IMMUTABLE ROWS 10 SET search_path = pg_catalog, pg_temp SET enable_
   FROM unreachable u JOIN routes r USING (list, i) JOIN routes b ON b.list = u.list AND b.i = u.first ORDER BY r.spec, r.protocol, r.i
 $$;
 
+-- may_be_unreachable reports whether unreachable_routes might list something. That takes a millisecond,
+-- and most specs do not need it: no match of an earlier route looks as if it covered the first of a later
+-- one. Of long lists it is not worth while to look.
+CREATE OR REPLACE FUNCTION mesh_internal.may_be_unreachable(spec jsonb) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  routes  jsonb;
+  later   jsonb;
+  earlier jsonb;
+  left_to_compare int := 50;
+BEGIN
+  FOREACH routes IN ARRAY ARRAY[spec -> 'http', spec -> 'tls', spec -> 'tcp'] LOOP
+    CONTINUE WHEN routes -> 1 IS NULL;
+    FOR n IN 1 .. jsonb_array_length(routes) - 1 LOOP
+      later := coalesce(routes #> ARRAY[n::text, 'match', '0'], '{}');
+      FOR e IN 0 .. n - 1 LOOP
+        CONTINUE WHEN routes -> e ? 'delegate';
+        FOR m IN 0 .. CASE WHEN routes -> e -> 'match' -> 1 IS NOT NULL THEN jsonb_array_length(routes -> e -> 'match') - 1 ELSE 0 END LOOP
+          earlier := coalesce(routes -> e -> 'match' -> m, '{}');
+          IF left_to_compare = 0 OR mesh_internal.may_cover(earlier, later) THEN
+            RETURN true;
+          END IF;
+          left_to_compare := left_to_compare - 1;
+        END LOOP;
+      END LOOP;
+    END LOOP;
+  END LOOP;
+  RETURN false;
+END $$;
+
+-- may_cover is false if a match surely does not cover a later one. What is empty asks for nothing.
+CREATE OR REPLACE FUNCTION mesh_internal.may_cover(earlier jsonb, later jsonb) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  RETURN earlier::text ~ '\{\}|\[\]|""|null'
+    OR earlier - '{name,statPrefix,uri,ignoreUriCase}'::text[] <@ later
+      AND CASE
+        WHEN earlier #> '{uri,prefix}' IS NOT NULL THEN earlier #>> '{uri,prefix}' = '/' OR starts_with(lower(coalesce(later #>> '{uri,prefix}', later #>> '{uri,exact}', '')), lower(earlier #>> '{uri,prefix}'))
+        WHEN earlier #> '{uri,exact}' IS NOT NULL THEN lower(earlier #>> '{uri,exact}') IS NOT DISTINCT FROM lower(later #>> '{uri,exact}')
+        WHEN earlier #> '{uri,regex}' IS NOT NULL THEN earlier #>> '{uri,regex}' IN ('.*', '/.*', later #>> '{uri,regex}')
+        ELSE true END;
+END $$;
+
 -- find_unreachable lists those of one VirtualService, or of all. Many are looked at at once.
 CREATE OR REPLACE FUNCTION mesh_internal.find_unreachable(of_namespace text, of_name text) RETURNS SETOF mesh_internal.link_problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -71,7 +114,7 @@ BEGIN
   FOR r IN
     SELECT e.api_group, e.namespace, e.name, e.spec FROM mesh_internal.every_resource e
     WHERE e.kind = 'VirtualService' AND (of_name IS NULL OR e.namespace = of_namespace AND e.name = of_name)
-      AND (e.spec -> 'http' -> 1 IS NOT NULL OR e.spec -> 'tls' -> 1 IS NOT NULL OR e.spec -> 'tcp' -> 1 IS NOT NULL)
+      AND mesh_internal.may_be_unreachable(e.spec)
       AND (e.own OR NOT mesh_internal.is_outranked(e.kind, e.api_group, e.namespace, e.name, e.registry))
   LOOP
     keys := keys || to_jsonb(ARRAY[r.api_group, r.namespace, r.name]);
@@ -97,7 +140,7 @@ CREATE OR REPLACE FUNCTION mesh_internal.new_unreachable(of bigint) RETURNS mesh
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN ARRAY(SELECT ('warning', 'unreachable-route', c.kind, c.api_group, c.namespace, c.name, u.path, u.message, u.hint)::mesh_internal.link_problem
-    FROM (SELECT c.* FROM mesh_internal.changes c WHERE c.transaction_id = of AND c.kind = 'VirtualService' AND c.after_spec IS NOT NULL
+    FROM (SELECT c.* FROM mesh_internal.changes c WHERE c.transaction_id = of AND c.kind = 'VirtualService' AND mesh_internal.may_be_unreachable(c.after_spec)
         AND mesh_internal.route_matches(c.after_spec) IS DISTINCT FROM mesh_internal.route_matches(c.before_spec) OFFSET 0) c, mesh_internal.unreachable_routes(c.after_spec) u
     WHERE NOT EXISTS (SELECT FROM mesh_internal.unreachable_routes(c.before_spec) was WHERE was.route = u.route)
     LIMIT 1000);
