@@ -322,6 +322,7 @@ func TestAnUnreachableDatabaseIsUnavailable(t *testing.T) {
 		require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
 		require.ErrorContains(t, err, "cannot reach its database")
 		require.NotContains(t, err.Error(), "postgres://")
+		require.Len(t, status.Convert(err).Details(), 1, "by which a client tells it from a server that cannot be reached")
 	}
 
 	postgres.Start()

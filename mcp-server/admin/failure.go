@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	"github.com/pgmesh/pgmesh/internal/kit/terse"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-server/failure"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/resources"
@@ -49,7 +50,8 @@ func (s *Service) fail(ctx context.Context, err error) error {
 		return status.FromContextError(ctx.Err()).Err()
 	case away(err):
 		s.log.Warn("refused a change, because the database is away", "error", err)
-		return unavailable()
+		return failure.NoDatabase("the server cannot reach its database just now, so nothing can be changed; what is configured stays in force. " +
+			"Run it again later: what was changed already is then unchanged")
 	}
 	s.log.Error("a change failed", "error", err)
 	return status.Error(codes.Internal, err.Error())
@@ -160,14 +162,6 @@ func conflict(err error, changed []*resources.ChangedError) error {
 		})
 	}
 	return withDetails(codes.Aborted, err.Error()+"\nnothing was changed; look at it again", detail)
-}
-
-// unavailable leaves out the error, which may name hosts and users.
-func unavailable() error {
-	return withDetails(codes.Unavailable,
-		"the server cannot reach its database just now, so nothing can be changed; what is configured stays in force. "+
-			"Run it again later: what was changed already is then unchanged",
-		&errdetails.ErrorInfo{Reason: "DATABASE_UNAVAILABLE", Domain: "pgmesh.io"})
 }
 
 func withDetails(code codes.Code, message string, details ...protoadapt.MessageV1) error {

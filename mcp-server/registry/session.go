@@ -13,6 +13,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/mcp-server/failure"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/machines"
@@ -23,7 +24,7 @@ import (
 const maxChanges = 1000
 
 var (
-	errUnavailable = status.Error(codes.Unavailable, "the server cannot reach its database: nothing can be registered now. What is registered stays; open another session later, and tell of every machine")
+	errUnavailable = failure.NoDatabase("the server cannot reach its database: nothing can be registered now. What is registered stays; open another session later, and tell of every machine")
 	errEnded       = status.Error(codes.Unavailable, "the session counts no more: the database, or this server, was away for too long. Open another, and tell of every machine")
 	errShutdown    = status.Error(codes.Unavailable, "the server is shutting down: open another session, and tell of every machine")
 )

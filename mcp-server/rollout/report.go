@@ -14,6 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/internal/kit/terse"
+	"github.com/pgmesh/pgmesh/mcp-server/failure"
 	rolloutv1 "github.com/pgmesh/pgmesh/proto/pgmesh/rollout/v1"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/rollout"
@@ -28,7 +29,7 @@ const (
 )
 
 var (
-	errUnavailable = status.Error(codes.Unavailable, "the server cannot reach its database: nothing can be reported now. Begin another report later, and describe every proxy")
+	errUnavailable = failure.NoDatabase("the server cannot reach its database: nothing can be reported now. Begin another report later, and describe every proxy")
 	errEnded       = status.Error(codes.Unavailable, "the report counts no more: the server lost its database. Begin another, and describe every proxy")
 	errShutdown    = status.Error(codes.Unavailable, "the server is shutting down: begin another report, and describe every proxy")
 )

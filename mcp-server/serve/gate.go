@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/access"
 	"github.com/pgmesh/pgmesh/internal/kit/inprocess"
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/mcp-server/failure"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
@@ -103,6 +104,6 @@ func (d *database) closed(ctx context.Context, _ string) error {
 	if ctx.Err() != nil {
 		return status.FromContextError(ctx.Err()).Err()
 	}
-	return status.Error(codes.Unavailable, "the server cannot reach its database yet, so nothing can be read or changed here; "+
+	return failure.NoDatabase("the server cannot reach its database yet, so nothing can be read or changed here; " +
 		"what is configured stays in force. Run it again later")
 }

@@ -88,10 +88,7 @@ func (s *Server) Explain(err error) error {
 		if strings.Contains(st.Message(), "server preface") && strings.Contains(st.Message(), "closed network connection") {
 			return &failure.Unreachable{Text: fmt.Sprintf("the server at %s takes connections and says nothing. It may hang: ask its /readyz, and see its log", s.Address)}
 		}
-		switch { // where the server itself says what is unavailable
-		case len(st.Details()) > 0:
-			return &failure.Unreachable{Text: st.Message()}
-		case strings.HasPrefix(st.Message(), "the server cannot"):
+		if len(st.Details()) > 0 { // the server itself says what is unavailable
 			return &failure.Unreachable{Text: fmt.Sprintf("the server at %s answers: %s", s.Address, st.Message())}
 		}
 		return &failure.Unreachable{Text: fmt.Sprintf(

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
+	"github.com/pgmesh/pgmesh/mcp-server/failure"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/identity/callers"
@@ -90,11 +91,8 @@ func (s *Service) fail(err error) error {
 		return status.Error(codes.AlreadyExists, err.Error())
 	case errors.As(err, &blocked):
 		return status.Error(codes.Aborted, err.Error())
-	case store.Temporary(err):
-		return status.Error(codes.Unavailable, "the server cannot reach its database: run it again later")
 	}
-	s.log.Error("cannot work on tokens", "error", err)
-	return status.Error(codes.Internal, err.Error())
+	return failure.Status(s.log, "tokens", err)
 }
 
 func tokenMessage(t callers.Token) *adminv1.Token {
