@@ -24,8 +24,8 @@ func contextCommand(s *session.Session) *cobra.Command {
 		Long: `Keep what is needed to reach each server, and switch between them.
 
 A context is a set of flags under a name. Those of the current context, or of the one that --context names, hold where neither a
-flag nor a variable of the environment says otherwise. If --server or PGMESH_SERVER names a server and --context nothing, the
-current context is left aside altogether: its credentials are for its own server.
+flag nor a variable of the environment says otherwise. If --server or PGMESH_SERVER names another server than the current context
+does, and --context nothing, the current context is left aside altogether: its credentials are for its own server.
 
 The contexts are in ~/.config/pgmesh/config.yaml, or where PGMESH_CONFIG says. A file with a token in it must be yours alone
 (mode 0600), which is how it is written.`,

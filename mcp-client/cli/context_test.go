@@ -32,6 +32,7 @@ func TestContextSelectsServer(t *testing.T) {
 	require.Equal(t, 4, r.Code, "what a context allows, it allows to its own server")
 	require.Contains(t, r.Err, "--insecure")
 	require.Equal(t, "[]", c.OK("get", "gw", "--server", m.Address, "--context", "empty"), "unless it is asked for by name")
+	require.Equal(t, "[]", c.OK("get", "gw", "--server", other.Address), "its own server may be named")
 
 	c.OK("context", "set", "empty", "--unset", "output", "--timeout", "3s")
 	require.Equal(t, "nothing found in namespace default\n", c.Run("get", "vs").Err)

@@ -30,13 +30,13 @@ func (s *Session) Contexts(change func(*contexts.File) error) (*contexts.File, e
 }
 
 // readContext sets the remaining flags from the context. The current context belongs to its own
-// server: if another server is named, it is ignored, so that none of its secrets is sent there.
+// server: if another server is named, it is left aside, so that none of its secrets is sent there.
 func (s *Session) readContext(f *pflag.FlagSet) error {
-	if s.Context == "" && f.Changed("server") {
-		return nil
-	}
 	path := contexts.Path(s.Getenv)
 	file, err := contexts.Load(path, secretSettings)
+	if s.Context == "" && f.Changed("server") && (err != nil || file.Contexts[file.Current]["server"] != s.Server.Address) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
