@@ -3,6 +3,9 @@ package output
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
@@ -23,4 +26,15 @@ func (r *Rows) Row(cells ...string) {
 		fmt.Fprint(r, terminal.Line(cell))
 	}
 	fmt.Fprintln(r)
+}
+
+// Pairs adds a row for each entry of a map, all under one title.
+func (r *Rows) Pairs(title string, pairs map[string]string) {
+	if len(pairs) == 0 {
+		r.Row(title, "-")
+	}
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		r.Row(title, key+"="+strings.Join(strings.Fields(pairs[key]), " "))
+		title = ""
+	}
 }

@@ -129,7 +129,17 @@ func TestCreateTakesWordsOfKubectl(t *testing.T) {
 	made := m.Run("create", "secret", "tls", "shop", "-n", "gateways", "--cert", at("tls.crt"), "--key", at("tls.key"), "--service-account", "edge")
 	require.Zero(t, made.Code, made.Err)
 	require.Contains(t, made.Out, "secret gateways/shop created")
-	require.Contains(t, m.OK("secret", "list", "-n", "gateways"), "shop")
+	listed := m.OK("secret", "list", "-n", "gateways")
+	require.Contains(t, listed, "shop")
+	for _, words := range []string{"get secret shop -n gateways", "get secret/shop -n gateways", "get secrets/gateways/shop", "get secrets -A", "secret list gateways/shop"} {
+		require.Equal(t, listed, m.OK(strings.Fields(words)...), words)
+	}
+	described := m.OK("describe", "secret/shop", "-n", "gateways")
+	require.Regexp(t, `(?m)^Service accounts: +edge$`, described)
+	require.Regexp(t, `(?m)^Valid: +until .*, for another `, described)
+	require.Contains(t, m.Run("describe", "secret", "shpo", "-n", "gateways").Err, "Secret gateways/shpo: not found")
+	require.Equal(t, clitest.Result{Err: "nothing found in namespace default\n"}, m.Run("get", "secrets"))
+	require.Contains(t, m.Run("get", "secret/shop", "vs/reviews").Err, "vs is no secret: ask for secrets by themselves")
 
 	for words, says := range map[string]string{
 		"namespace shop":              "A namespace is there as soon as something is in it",

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/history"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/problems"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/secrets"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 	"github.com/pgmesh/pgmesh/mcp-client/references"
@@ -37,15 +37,19 @@ changed them last, what is wrong with them, and which proxies run them.
 
 What refers to what is found by reading everything that the server has; who may see what is left aside there.`,
 		Example: `  mcp-client describe vs/reviews
-  mcp-client describe serviceentries -A`,
+  mcp-client describe serviceentries -A
+  mcp-client describe secret edge-certificate`,
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !p.Output.IsTable() {
+				return failure.Usage(cmd, errors.New("describe is for people; get has -o "+string(p.Output.Format)))
+			}
+			if secrets.Asked(args) {
+				return secrets.Describe(cmd, p.Session, args)
+			}
 			query, err := arguments.Parse(args)
 			if err != nil {
 				return failure.Usage(cmd, err)
-			}
-			if !p.Output.IsTable() {
-				return failure.Usage(cmd, errors.New("describe is for people; get has -o "+string(p.Output.Format)))
 			}
 			return p.describe(cmd.Context(), query)
 		},
@@ -156,23 +160,12 @@ func (d *describer) metadata(b *strings.Builder, r *kinds.Resource) {
 	if registry := r.Origin(); registry != "" {
 		w.Row("Origin:", strings.TrimSuffix("the registry "+registry+", "+r.Annotations[kinds.OriginEntryAnnotation], ", "))
 	}
-	writePairs(w, "Labels:", r.Labels)
-	writePairs(w, "Annotations:", r.Annotations)
+	w.Pairs("Labels:", r.Labels)
+	w.Pairs("Annotations:", r.Annotations)
 	if !r.CreateTime.IsZero() {
 		w.Row("Created:", words.LocalTime(r.CreateTime)+", "+words.Age(r.CreateTime)+" ago")
 	}
 	w.Flush() // writing to a strings.Builder cannot fail
-}
-
-// writePairs writes one line per entry of a map.
-func writePairs(w *output.Rows, title string, pairs map[string]string) {
-	if len(pairs) == 0 {
-		w.Row(title, "-")
-	}
-	for _, key := range slices.Sorted(maps.Keys(pairs)) {
-		w.Row(title, key+"="+strings.Join(strings.Fields(pairs[key]), " "))
-		title = ""
-	}
 }
 
 func (d *describer) spec(b *strings.Builder, r *kinds.Resource) error {

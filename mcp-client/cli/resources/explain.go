@@ -22,24 +22,33 @@ import (
 // Explain returns the command explain.
 func Explain(s *session.Session) *cobra.Command {
 	p := program{s}
-	return &cobra.Command{
+	var recursive bool
+	cmd := &cobra.Command{
 		Use:   "explain KIND[.FIELD...]",
 		Short: "List the fields of a kind, or of a field of it",
 		Long: `List the fields of a kind, or of a field of it, by the table that resources are checked with: types, which are required, what values may be,
-and what proxies do not act on. NOTE begins to say what each is for, and -o wide has all of it, in the words of those who defined the kind. No server is needed. Through lists and maps a path leads by the names alone.`,
+and what proxies do not act on. NOTE begins to say what each is for, and -o wide has all of it, in the words of those who defined the kind. No server is needed. Through lists and maps a path leads by the names alone.
+--recursive lists the fields of the fields, too.`,
 		Example: `  mcp-client explain vs
   mcp-client explain virtualservice.spec.http.retries
   mcp-client explain vs.http -o wide
-  mcp-client explain gtw.listeners -o json`,
+  mcp-client explain gtw.listeners -o json
+  mcp-client explain dr --recursive -o name
+  mcp-client explain vs.metadata`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, path, err := kindAndPath(args[0])
 			if err != nil {
 				return failure.Usage(cmd, err)
 			}
-			return p.explain(kind, path)
+			if len(path) > 0 && path[0] == "metadata" {
+				return p.explainMetadata(cmd, kind, path[1:])
+			}
+			return p.explain(kind, path, recursive)
 		},
 	}
+	cmd.Flags().BoolVar(&recursive, "recursive", false, "list the fields of the fields, too, by their paths")
+	return cmd
 }
 
 // kindAndPath splits "vs.spec.http" and "gateways.gateway.networking.k8s.io.listeners": the longest
@@ -75,7 +84,7 @@ type explained struct {
 	Description string `json:"description,omitempty"`
 }
 
-func (p program) explain(kind *kinds.Kind, path []string) error {
+func (p program) explain(kind *kinds.Kind, path []string, recursive bool) error {
 	at, known := schema.Root(kind.Group, kind.Name)
 	if !known {
 		return fmt.Errorf("the fields of %s are of free form", kind.Name)
@@ -100,6 +109,8 @@ func (p program) explain(kind *kinds.Kind, path []string) error {
 	}
 	fields := []explained{}
 	switch {
+	case at != nil && recursive:
+		fields = explainTree(kind, path, "", []*schema.Type{at})
 	case at != nil:
 		for i := range at.Fields {
 			fields = append(fields, explainField(kind, path, at, &at.Fields[i]))
@@ -113,6 +124,45 @@ func (p program) explain(kind *kinds.Kind, path []string) error {
 		title += "\n" + description
 	}
 	return p.printExplained(title, fields)
+}
+
+// explainTree tells of all fields below the last of these types, each by its path. A type within itself
+// is named, and not told of again.
+func explainTree(kind *kinds.Kind, path []string, prefix string, within []*schema.Type) []explained {
+	var all []explained
+	of := within[len(within)-1]
+	for i := range of.Fields {
+		f := &of.Fields[i]
+		e := explainField(kind, path, of, f)
+		e.Name = prefix + f.Name
+		all = append(all, e)
+		if next := schema.Types()[f.TypeRef]; f.Type == schema.Message && next != nil && !slices.Contains(within, next) {
+			all = append(all, explainTree(kind, append(slices.Clone(path), f.Name), e.Name+".", append(slices.Clone(within), next))...)
+		}
+	}
+	return all
+}
+
+// metadata has the fields that resources of every kind have beside the spec.
+var metadata = []explained{
+	{Name: "name", Type: "string", Required: true, Bounds: "characters: 1 to 253", Description: "Name of the resource, which no other of the kind has in its namespace."},
+	{Name: "namespace", Type: "string", Bounds: "characters: 63 at most", Description: "Namespace of the resource; that of -n if there is none."},
+	{Name: "labels", Type: "map[string]string", Description: "Pairs by which resources are chosen, as by -l."},
+	{Name: "annotations", Type: "map[string]string", Description: "Pairs for people and programs, which choose nothing."},
+	{Name: "resourceVersion", Type: "string", Description: "Revision that changed the resource last, if it is given: apply, replace and patch then refuse to change what somebody has changed since."},
+	{Name: "creationTimestamp", Type: "time", Description: "When the resource was made. The server sets it."},
+}
+
+func (p program) explainMetadata(cmd *cobra.Command, kind *kinds.Kind, path []string) error {
+	title := kind.Name + ".metadata"
+	if len(path) == 0 {
+		return p.printExplained(title, metadata)
+	}
+	i := slices.IndexFunc(metadata, func(e explained) bool { return strings.EqualFold(e.Name, path[0]) })
+	if i < 0 || len(path) > 1 {
+		return failure.Usage(cmd, fmt.Errorf("%s has no field %q; %s lists those that it has", title, strings.Join(path, "."), "mcp-client explain "+words.Kind(kind)+".metadata"))
+	}
+	return p.printExplained(title+"."+metadata[i].Name, metadata[i:i+1])
 }
 
 func where(kind *kinds.Kind, path []string) string {

@@ -31,7 +31,15 @@ func TestExplain(t *testing.T) {
 	require.Equal(t, r.Out, explain("virtualservice.http.retries").Out)
 	require.Contains(t, explain("gateways.gateway.networking.k8s.io.listeners", "-o", "name").Out, "hostname\n")
 	require.Contains(t, explain("dr.trafficPolicy.loadBalancer.simple", "-o", "json").Out, `"LEAST_REQUEST"`)
+	nested := explain("dr", "--recursive", "-o", "name").Out
+	require.Contains(t, nested, "\ntrafficPolicy.outlierDetection.consecutive5xxErrors\n")
+	require.Contains(t, nested, "\nsubsets.trafficPolicy.loadBalancer.simple\n")
+	require.Regexp(t, `(?m)^perTryTimeout +duration `, explain("vs.http.retries", "--recursive").Out)
+	require.Contains(t, explain("vs.metadata").Out, "resourceVersion")
+	require.Equal(t, "labels\n", explain("vs.metadata.labels", "-o", "name").Out)
+
 	for path, says := range map[string]string{
+		"vs.metadata.labls":    `VirtualService.metadata has no field "labls"; mcp-client explain virtualservice.metadata lists those`,
 		"vs.htp":               `VirtualService.spec has no field "htp" (did you mean "http"?)`,
 		"vs.http.timeout.more": "VirtualService.spec.http.timeout has no fields of its own",
 		"nothing":              "unknown kind",
@@ -42,5 +50,6 @@ func TestExplain(t *testing.T) {
 	}
 	for _, k := range kinds.All() {
 		require.Zero(t, explain(k.Plural+"."+k.Group).Code, k.Name)
+		require.Zero(t, explain(k.Plural+"."+k.Group, "--recursive").Code, k.Name)
 	}
 }

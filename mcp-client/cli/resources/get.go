@@ -55,8 +55,8 @@ leaves out, and metadata.resourceVersion, the revision that changed the resource
 		Annotations:       map[string]string{output.Imports: "yes"},
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && kinds.IsSecretName(args[0]) {
-				return secrets.List(cmd.Context(), p.Session, args[1:])
+			if secrets.Asked(args) {
+				return secrets.List(cmd, p.Session, args)
 			}
 			if err := g.chooses(args, labels, fields, sorting); err != nil {
 				return failure.Usage(cmd, err)

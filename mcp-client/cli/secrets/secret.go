@@ -4,11 +4,8 @@ package secrets
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,12 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
-	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
-	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
-	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
-	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
@@ -65,7 +58,9 @@ func (p program) listSecretsCommand() *cobra.Command {
 		Short: "List secrets: their types, names and ends, and never their values",
 		Example: `  mcp-client secret list -A
   mcp-client get secrets -n shop`,
-		RunE: func(cmd *cobra.Command, args []string) error { return List(cmd.Context(), p.Session, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return List(cmd, p.Session, append([]string{"secret"}, args...))
+		},
 	}
 }
 
@@ -143,72 +138,4 @@ func (p program) createSecret(ctx context.Context, name, kind string, files map[
 		return &failure.Refused{Violations: wrong}
 	}
 	return change.Apply(ctx, p.Session, []*kinds.Document{{Resource: resource, Spec: kinds.SecretJSON(secret)}}, w)
-}
-
-// secretInfo is the printed form of a secret, without its values.
-type secretInfo struct {
-	Namespace string            `json:"namespace"`
-	Name      string            `json:"name"`
-	Type      string            `json:"type"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Keys      []string          `json:"keys"`
-	Names     []string          `json:"names,omitempty"`
-	NotBefore *time.Time        `json:"notBefore,omitempty"`
-	NotAfter  *time.Time        `json:"notAfter,omitempty"`
-	Encrypted bool              `json:"encrypted"`
-	Accounts  []string          `json:"serviceAccounts,omitempty"`
-	Origin    string            `json:"origin,omitempty"`
-	Author    string            `json:"author,omitempty"`
-	Created   *time.Time        `json:"createdAt,omitempty"`
-	Updated   *time.Time        `json:"updatedAt,omitempty"`
-}
-
-// List lists secrets of these names, or all.
-func List(ctx context.Context, p *session.Session, names []string) error {
-	req := &adminv1.ListSecretsRequest{}
-	if !p.Namespace.All {
-		req.Namespaces = []string{p.Namespace.Name}
-	}
-	resp, err := connect.Call(ctx, &p.Server, adminv1.NewSecretServiceClient, adminv1.SecretServiceClient.ListSecrets, req, p.Server.Explain)
-	if err != nil {
-		return err
-	}
-	list, found := []secretInfo{}, map[string]bool{}
-	for _, s := range resp.GetSecrets() {
-		if len(names) > 0 && !slices.Contains(names, s.GetName()) {
-			continue
-		}
-		found[s.GetName()] = true
-		list = append(list, secretInfo{
-			Namespace: s.GetNamespace(), Name: s.GetName(), Type: s.GetType(), Labels: s.GetLabels(), Keys: s.GetKeys(), Names: s.GetNames(),
-			NotBefore: output.TimeOf(s.GetNotBefore()), NotAfter: output.TimeOf(s.GetNotAfter()), Encrypted: s.GetEncrypted(), Author: s.GetAuthor(), Origin: s.GetOrigin(),
-			Created: output.TimeOf(s.GetCreatedAt()), Updated: output.TimeOf(s.GetUpdatedAt()), Accounts: s.GetServiceAccounts(),
-		})
-	}
-	if err := (program{p}).printSecrets(list); err != nil {
-		return err
-	}
-	var missing []error
-	for _, name := range names {
-		if !found[name] {
-			missing = append(missing, fmt.Errorf("Secret %s/%s: not found", p.Namespace.Name, name))
-		}
-	}
-	if len(missing) > 0 {
-		return failure.Several(missing)
-	}
-	return nil
-}
-
-// printSecrets prints a list. ORIGIN is a column if something comes from a registry, and with -o wide.
-func (p program) printSecrets(list []secretInfo) error {
-	out := output.Listing{Tree: list, Columns: []string{"NAMESPACE", "NAME", "TYPE", "FOR", "EXPIRES"}, Wide: []string{"ORIGIN", "KEYS", "SERVICE-ACCOUNTS", "ENCRYPTED", "AUTHOR", "UPDATED"}}
-	if slices.ContainsFunc(list, func(s secretInfo) bool { return s.Origin != "" }) {
-		out.Columns, out.Wide = append(out.Columns, out.Wide[0]), out.Wide[1:]
-	}
-	for _, s := range list {
-		out.Add("secret/"+s.Name, s.Namespace, s.Name, s.Type, words.OrDash(strings.Join(s.Names, ",")), words.ShortTime(s.NotAfter), words.OrDash(s.Origin),
-			strings.Join(s.Keys, ","), words.OrDash(strings.Join(s.Accounts, ",")), fmt.Sprint(s.Encrypted), words.OrDash(s.Author), words.ShortTime(s.Updated))
-	}
-	return p.PrintListing(out)
 }
