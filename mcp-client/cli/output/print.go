@@ -23,6 +23,8 @@ type Printer struct {
 	NoHeaders, Labels bool
 	// LabelColumns are labels that have a column each.
 	LabelColumns []string
+	// Single has each resource printed by itself, where there would be a List of them.
+	Single bool
 	colors       colors
 	getenv       func(string) string
 }
@@ -50,6 +52,9 @@ func (p *Printer) PrintResources(resources []*kinds.Resource, named bool, status
 	case YAML:
 		return p.PrintExactly(statuses.writer().YAML(resources...))
 	case JSON, JSONPath, CustomColumns:
+		if p.Single && p.Output.Format != CustomColumns {
+			return p.printEach(resources, statuses.writer())
+		}
 		return p.printResourceTree(resources, named, statuses.writer())
 	case Name:
 		for _, r := range resources {
@@ -63,6 +68,15 @@ func (p *Printer) PrintResources(resources []*kinds.Resource, named bool, status
 	case Table, Wide, SARIF, GitHub:
 	}
 	return p.printTables(resources, statuses)
+}
+
+func (p *Printer) printEach(resources []*kinds.Resource, w kinds.Writer) error {
+	for i := range resources {
+		if err := p.printResourceTree(resources[i:i+1], true, w); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printImports prints blocks by which Terraform takes resources over, and tells how many are not its own to take: those

@@ -147,6 +147,18 @@ func TestGetGoesOn(t *testing.T) {
 	require.Equal(t, 130, w.Interrupt())
 }
 
+// Programs that follow get -w read one object after the other, from the first on.
+func TestGetGoesOnWithObjects(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Apply(clitest.VirtualService("default", "a", "v1") + clitest.Separator + clitest.VirtualService("default", "b", "v1"))
+	w := m.Follow("get", "vs", "-w", "-o", "jsonpath={.kind} {.metadata.name}{\"\\n\"}")
+	require.Equal(t, []string{"VirtualService a", "VirtualService b"}, w.Lines(w.Out, 2))
+	m.Apply(clitest.VirtualService("default", "c", "v1") + clitest.Separator + clitest.VirtualService("default", "d", "v1"))
+	require.Equal(t, []string{"VirtualService c", "VirtualService d"}, w.Lines(w.Out, 2))
+	require.Equal(t, 130, w.Interrupt())
+}
+
 // What is the mesh's own is printed as imports for Terraform; what comes from registries and machines is counted.
 func TestGetPrintsImportsForTerraform(t *testing.T) {
 	t.Parallel()

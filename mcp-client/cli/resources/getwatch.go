@@ -25,6 +25,7 @@ type getWatch struct {
 
 func (p program) getAndWatch(ctx context.Context, g getting) error {
 	ctx, cancel := context.WithCancel(ctx)
+	p.Single = true
 	w := &getWatch{
 		watcher: &watcher{program: p, query: g.query, known: map[kinds.Key]*kinds.Resource{}}, getting: g,
 		first: true, statuses: &followed{program: p, unsettled: map[kinds.Key]*unsettled{}},
