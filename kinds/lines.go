@@ -8,18 +8,18 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// lines maps each path of a document to its line.
-type lines map[string]int
+// Lines maps each path of a document to its line.
+type Lines map[string]int
 
 // linesOf does not follow aliases: a mistake behind one is reported at the alias, since the same
 // node may be right elsewhere.
-func linesOf(node *yaml.Node) lines {
-	l := lines{}
+func linesOf(node *yaml.Node) Lines {
+	l := Lines{}
 	l.visit("", node)
 	return l
 }
 
-func (l lines) visit(path string, node *yaml.Node) {
+func (l Lines) visit(path string, node *yaml.Node) {
 	if _, known := l[path]; !known {
 		l[path] = node.Line
 	}
@@ -40,7 +40,7 @@ func (l lines) visit(path string, node *yaml.Node) {
 }
 
 // nearest returns the line of the path, or of its closest ancestor that has one.
-func (l lines) nearest(path string) int {
+func (l Lines) nearest(path string) int {
 	for {
 		if line, ok := l[path]; ok || path == "" {
 			return line

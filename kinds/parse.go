@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -28,6 +29,14 @@ type Document struct {
 
 	File        string
 	Index, Line int // counted from 1; the items of a List have the index of the List
+
+	Fields Lines // where each field is, if the parser keeps that
+}
+
+// LineOf returns the line of a path, or of what is nearest above it: that of the document if the parser
+// kept no others.
+func (d *Document) LineOf(path string) int {
+	return cmp.Or(d.Fields.nearest(path), d.Line)
 }
 
 // Parser reads documents.
@@ -44,6 +53,9 @@ type Parser struct {
 
 	// Secrets allows documents of the kind Secret, which are violations otherwise.
 	Secrets bool
+
+	// Lines has documents keep the lines of their fields.
+	Lines bool
 
 	// Examine returns further problems of a resource that breaks no rule of its kind. If nil, no
 	// more is checked.
@@ -141,6 +153,9 @@ func (f *parsing) resource(index int, node *yaml.Node) {
 	document := d.read()
 	if document != nil {
 		document.File, document.Index, document.Line = f.file, index, node.Line
+		if f.Lines {
+			document.Fields = linesOf(d.node)
+		}
 		f.keep(d, document)
 	}
 	for _, v := range d.sortedViolations() {

@@ -17,7 +17,7 @@ type Reader struct {
 	In        io.Reader // standard input
 	Namespace string    // of documents that name none
 	Strict    bool      // documents of other kinds are mistakes
-	GoOn      bool      // after a mistake, pass on what is right; for those who change nothing
+	GoOn      bool      // after a mistake, pass on what is right, with the lines of its fields; for those who change nothing
 	Skipped   Skipped
 	Shown     *Progress
 
@@ -52,7 +52,7 @@ func (r *Reader) File(file string, send func(*kinds.Document) error) error {
 		defer opened.Close()
 		in = opened
 	}
-	parser := kinds.Parser{DefaultNamespace: r.Namespace, Examine: envoy.Examine}
+	parser := kinds.Parser{DefaultNamespace: r.Namespace, Examine: envoy.Examine, Lines: r.GoOn}
 	if !r.Strict {
 		parser.Foreign = r.Skipped.add
 		if r.From != nil {
@@ -148,7 +148,7 @@ func (r *Reader) NoteUnsupported(d *kinds.Document) error {
 		return err
 	}
 	for _, v := range found {
-		v.File, v.Document, v.Line = d.File, d.Index, d.Line
+		v.File, v.Document, v.Line = d.File, d.Index, d.LineOf(v.Path)
 		v.Namespace, v.Name = d.Resource.Namespace, d.Resource.Name
 		if len(r.Unsupported) < maxMistakes {
 			r.Unsupported = append(r.Unsupported, v)

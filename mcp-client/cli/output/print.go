@@ -25,8 +25,8 @@ type Printer struct {
 	LabelColumns []string
 	// Single has each resource printed by itself, where there would be a List of them.
 	Single bool
-	colors       colors
-	getenv       func(string) string
+	colors colors
+	getenv func(string) string
 }
 
 // NewPrinter returns a printer to these files. getenv reads what the environment says of colours.

@@ -45,6 +45,7 @@ func (p program) ofFiles(ctx context.Context, from files.Sources, ask WouldCause
 	for _, file := range paths {
 		err := reading.File(file, func(d *kinds.Document) error {
 			if !reading.RefuseDuplicate(read.at, d) {
+				read.at[d.Resource.Key()] = d // with the lines of its fields
 				read.documents = append(read.documents, d)
 			}
 			return reading.NoteUnsupported(d)
@@ -110,7 +111,7 @@ func (a analyzed) placed(found []Problem) []Problem {
 		}
 		for key, at := range a.at {
 			if key.Kind.Name == p.Kind && (p.Group == "" || p.Group == key.Kind.Group) && key.Namespace == p.Space && key.Name == p.Name {
-				p.File, p.Line = at.File, at.Line
+				p.File, p.Line = at.File, at.LineOf(p.Path)
 				break
 			}
 		}
@@ -150,7 +151,7 @@ func dangling(read analyzed) ([]Problem, error) {
 			at := read.at[r.Key()]
 			found = append(found, Problem{
 				Severity: severityOf(r), Code: code, Group: r.Kind.Group, Kind: r.Kind.Name, Space: r.Namespace, Name: r.Name, Path: link.Path,
-				Message: fmt.Sprintf("no %s in these files has the name %q", what, link.Name), Hint: askServer, File: at.File, Line: at.Line,
+				Message: fmt.Sprintf("no %s in these files has the name %q", what, link.Name), Hint: askServer, File: at.File, Line: at.LineOf(link.Path),
 			})
 		}
 	}

@@ -25,7 +25,7 @@ func TestFilesAreAnalyzedWithoutAServer(t *testing.T) {
 	require.Equal(t, 1, r.Code)
 	require.Equal(t, "what to do about them: -o wide\nerror: there are problems of severity error\n", r.Err)
 	require.Contains(t, analyze(dir, "-o", "wide").Out, "(if the mesh has it already, have its server look: mcp-client analyze --live)")
-	require.Regexp(t, `error +unknown-host +\S+/a.yaml:1: VirtualService default/a +spec.http\[0\].route\[0\].destination.host +no ServiceEntry in these files has the name "gone.example.com"`, r.Out)
+	require.Regexp(t, `error +unknown-host +\S+/a.yaml:14: VirtualService default/a +spec.http\[0\].route\[0\].destination.host +no ServiceEntry in these files has the name "gone.example.com"`, r.Out)
 	require.Regexp(t, `warning +unknown-host +\S+/rule.yml:1: DestinationRule default/lost +spec.host +no ServiceEntry`, r.Out)
 	require.NotContains(t, r.Out, "b.yaml")
 	require.Equal(t, clitest.Result{Err: "no problem found in 2 resources\n"}, analyze(filepath.Join(dir, "b"), filepath.Join(dir, "entry.yml")))
@@ -56,9 +56,9 @@ func TestFilesAreAnalyzedWithoutAServer(t *testing.T) {
 	require.Len(t, sarif.Runs[0].Results, 2)
 	first := sarif.Runs[0].Results[0]
 	require.Equal(t, "unknown-host error "+filepath.Join(dir, "a.yaml"), first.RuleID+" "+first.Level+" "+first.Locations[0].PhysicalLocation.ArtifactLocation.URI)
-	require.Equal(t, 1, first.Locations[0].PhysicalLocation.Region.StartLine)
+	require.Equal(t, 14, first.Locations[0].PhysicalLocation.Region.StartLine)
 	require.Equal(t, "unknown-host", sarif.Runs[0].Tool.Driver.Rules[0].ID)
-	require.Contains(t, analyze(dir, "-o", "github").Out, "::error title=unknown-host,file="+filepath.Join(dir, "a.yaml")+",line=1::VirtualService default/a: spec.http[0].route[0].destination.host: no ServiceEntry")
+	require.Contains(t, analyze(dir, "-o", "github").Out, "::error title=unknown-host,file="+filepath.Join(dir, "a.yaml")+",line=14::VirtualService default/a: spec.http[0].route[0].destination.host: no ServiceEntry")
 
 	wrong := clitest.Run(t.Context(), "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: x}\nspec: {htp: []}\n", nil, "analyze", "-", "-o", "json")
 	require.Equal(t, 1, wrong.Code)
@@ -82,7 +82,7 @@ func TestAMistakeHidesNoOtherProblem(t *testing.T) {
 	require.Regexp(t, `error +invalid +\S+/b.yaml:\d+: .*not valid YAML`, r.Out)
 	require.Regexp(t, `error +invalid +\S+/c2.yaml:1: VirtualService default/c +metadata.name +duplicate of `, r.Out)
 	require.Regexp(t, `error +unknown-host +\S+/a.yaml:\d+: VirtualService default/a .*no ServiceEntry in these files has the name "gone.example.com", as far as the files can be read`, r.Out)
-	require.Regexp(t, `error +unknown-host +\S+/c.yaml:1: VirtualService default/c `, r.Out)
+	require.Regexp(t, `error +unknown-host +\S+/c.yaml:14: VirtualService default/c `, r.Out)
 }
 
 // With --live, files are tried on what the server has, and it says what they would bring.
@@ -104,13 +104,13 @@ func TestFilesAreAnalyzedOnTopOfAMesh(t *testing.T) {
 	})
 	r := m.Run("analyze", "--live", bad)
 	require.Equal(t, 1, r.Code, r.Err)
-	require.Regexp(t, `error +unknown-host +\S+/bad.yaml:\d: VirtualService default/b +spec.http\[0\].route\[0\].destination.host +no ServiceEntry that namespace "default" can see has the host "lost.example.com"`, r.Out)
+	require.Regexp(t, `error +unknown-host +\S+/bad.yaml:15: VirtualService default/b +spec.http\[0\].route\[0\].destination.host +no ServiceEntry that namespace "default" can see has the host "lost.example.com"`, r.Out)
 	for _, code := range []string{"host-conflict", "unknown-port", "unreachable-route"} { // which only the server finds
-		require.Regexp(t, code+` +\S+/two.yaml:1: VirtualService default/second `, r.Out)
+		require.Regexp(t, code+` +\S+/two.yaml:[12]: VirtualService default/second `, r.Out)
 	}
 	require.Regexp(t, `error +invalid +\S+/x.yaml:\d: `, r.Out)
 	require.NotContains(t, r.Out, "nowhere.example.com")
-	require.Contains(t, m.Run("analyze", "--live", bad, "-o", "github").Out, "::error title=unknown-host,file="+filepath.Join(bad, "bad.yaml")+",line=")
+	require.Contains(t, m.Run("analyze", "--live", bad, "-o", "github").Out, "::error title=unknown-host,file="+filepath.Join(bad, "bad.yaml")+",line=15::")
 	require.Contains(t, m.Run("analyze", "--live", bad, "-o", "sarif").Out, `"ruleId": "unknown-host"`)
 	require.Contains(t, m.Run("analyze", "--live", bad, "-o", "json").Out, `"code": "unknown-host"`)
 	require.Equal(t, before, m.Everything(), "nothing was changed")
@@ -119,7 +119,7 @@ func TestFilesAreAnalyzedOnTopOfAMesh(t *testing.T) {
 	m.Execute(`INSERT INTO mesh.settings (name, value, namespace) VALUES ('strict_references', 'on', 'default')`)
 	strict := m.Run("analyze", "--live", bad)
 	require.Equal(t, 1, strict.Code, strict.Err)
-	require.Regexp(t, `error +refused +\S+/bad.yaml:\d: VirtualService default/b .*"lost.example.com"`, strict.Out)
+	require.Regexp(t, `error +refused +\S+/bad.yaml:15: VirtualService default/b .*"lost.example.com"`, strict.Out)
 }
 
 func TestAServerAnalyzesToo(t *testing.T) {

@@ -34,8 +34,8 @@ func (s *Session) Contexts(change func(*contexts.File) error) (*contexts.File, e
 func (s *Session) readContext(f *pflag.FlagSet) error {
 	path := contexts.Path(s.Getenv)
 	file, err := contexts.Load(path, secretSettings)
-	if s.Context == "" && f.Changed("server") && (err != nil || file.Contexts[file.Current]["server"] != s.Server.Address) {
-		return nil
+	if s.Context == "" && f.Changed("server") && (file == nil || file.Contexts[file.Current]["server"] != s.Server.Address) {
+		return nil // whatever is wrong with the file
 	}
 	if err != nil {
 		return err
