@@ -27,6 +27,7 @@ var sql = query.Read[struct {
 	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                          string
 	MayMigrate, CanCheck, Differences                                                   string
 	HasInternal, Installed, EmptySchema, RegainOwnership, TableNamed                    string
+	HalfWithVersions, HalfWithoutVersions                                               string
 	TryMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
 	LockEverything, RelationHolders                                                     string
 }](files)
@@ -224,6 +225,9 @@ func connectToMigrate(ctx context.Context, url string, tell func(string)) (*pgx.
 // EXISTS would not do: Postgres then demands the right to create a schema even if it exists.
 func lockSchema(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 	if err := takeTurn(ctx, conn, tell); err != nil {
+		return err
+	}
+	if err := refuseHalf(ctx, conn); err != nil {
 		return err
 	}
 	var exists bool
