@@ -77,7 +77,7 @@ const (
 	grants = "grants" // the kind of what is not an object of the schema
 
 	aboutObjects = "somebody has changed the schema of the database"
-	aboutGrants  = "roles with grants were dropped"
+	aboutGrants  = "grants give nothing, or less than they should, to roles"
 )
 
 func about(d store.Difference) string {

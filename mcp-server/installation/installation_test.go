@@ -52,7 +52,7 @@ func TestChangesAreToldOf(t *testing.T) {
 	db.Exec("CREATE ROLE " + role)
 	db.Exec("SELECT mesh.grant_namespace($1, 'a', 'read')", role)
 	db.Exec("DROP OWNED BY " + role + "; DROP ROLE " + role)
-	says("roles with grants were dropped: " + role + " (mesh.check_installation() says how, and what to do)")
+	says("grants give nothing, or less than they should, to roles: " + role + " (mesh.check_installation() says how, and what to do)")
 	db.Exec("SELECT mesh.revoke_all($1)", role)
 	says("")
 }

@@ -182,12 +182,7 @@ BEGIN
       'wait if mcp-server migrate up runs; otherwise run it, and do what its error says');
   END IF;
   RETURN QUERY SELECT * FROM mesh_internal.explained_objects();
-  RETURN QUERY
-    SELECT 'grants', g.role, 'are of a role that was dropped or renamed, and give nothing' || CASE WHEN g.again THEN ': another role has its name now' ELSE '' END,
-      format('run: SELECT mesh.revoke_all(%L)', g.role) || CASE WHEN g.again THEN '; grant anew what is meant for the role of today' ELSE '' END
-    FROM (SELECT DISTINCT role, role_id IS NOT NULL AS again FROM mesh_internal.every_grant WHERE NOT held) g
-    WHERE EXISTS (SELECT FROM pg_namespace WHERE nspname = 'mesh_internal' AND nspacl IS NOT NULL) -- see mesh_internal.regain_privileges
-    ORDER BY g.role;
+  RETURN QUERY SELECT 'grants', g.* FROM mesh_internal.told_grants() g;
 END $$;
 
-COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants of roles that were dropped or renamed; and what to do about each. Empty if all is as it was made. For the owner and servers.';
+COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants that give nothing, or less than they should, as of roles that were dropped or renamed, or were missing at a restore; and what to do about each. Empty if all is as it was made. For the owner and servers.';
