@@ -48,14 +48,6 @@ BEGIN
     FOR NO KEY UPDATE OF r SKIP LOCKED);
 END $$;
 
--- is_adopting reports whether the running transaction adopts strays. Then nothing that is stored
--- already is refused.
-CREATE OR REPLACE FUNCTION mesh_internal.is_adopting() RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  RETURN coalesce(current_setting('mesh.adopting', true), '') = (SELECT secret FROM mesh_internal.installation)::text;
-END $$;
-
 -- note_adopted records the strays as changes: from the last state in the history, or as new, with
 -- the generation and age that they have. They were locked before this statement began, so those
 -- of which the history says the same by now became known meanwhile.
@@ -103,15 +95,15 @@ BEGIN
     adopted := mesh_internal.note_adopted(id, places);
   END IF;
   IF adopted > 0 THEN
-    PERFORM mesh_internal.begin_numbering();
+    PERFORM mesh_internal.begin_own_work('numbering');
     UPDATE mesh.resources r SET xid = pg_current_xact_id(), updated_at = now(), created_at = c.before_created_at,
       generation = c.before_generation + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
       rules = CASE WHEN EXISTS (SELECT FROM mesh_internal.changed_around a WHERE a.kind = r.kind AND a.api_group = r.api_group AND a.namespace = r.namespace AND a.name = r.name)
         THEN 0 ELSE r.rules END -- what was checked was the row before the UPDATE
     FROM mesh_internal.changes c
     WHERE c.transaction_id = id AND r.ctid = ANY (places) AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
-    PERFORM mesh_internal.end_numbering(),
-      set_config('mesh.author', 'mesh.adopt', true), set_config('mesh.adopting', (SELECT secret FROM mesh_internal.installation)::text, true),
+    PERFORM mesh_internal.end_own_work('numbering'),
+      set_config('mesh.author', 'mesh.adopt', true), mesh_internal.begin_own_work('adopting'),
       set_config('mesh.message', format('adopted %s resources that came around the triggers, as out of a dump of their table', adopted), true),
       mesh_internal.expect_number(id);
   END IF;
