@@ -226,8 +226,8 @@ BEGIN
   END IF;
 END $$;
 
--- refresh_privileges runs at the end of a migration. New objects have Postgres's default
--- privileges, and so has everything that was restored from a dump without privileges.
+-- refresh_privileges runs at the end of a migration, after its objects were noted. New objects have
+-- Postgres's default privileges, and so has everything that was restored from a dump without privileges.
 CREATE OR REPLACE FUNCTION mesh_internal.refresh_privileges() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -124,7 +124,8 @@ func TestAMisspeltNamespaceIsTold(t *testing.T) {
 	for args, want := range map[string]clitest.Result{
 		"get virtualservices -n prd": {Err: "nothing found in namespace prd\n" + note},
 		"get vs -n prd -o name":      {Err: note},
-		"get vs,gc -n prd -o name":   {Out: "gatewayclass.gateway.networking.k8s.io/pgmesh\n"},
+		"get vs,gc -n prd -o name":   {Out: "gatewayclass.gateway.networking.k8s.io/pgmesh\n", Err: note},
+		"get all -n prd -o name":     {Out: "gatewayclass.gateway.networking.k8s.io/pgmesh\n", Err: note},
 		"describe vs -n prd":         {Err: "nothing found in namespace prd\n" + note},
 		"delete vs --all -n prd":     {Err: "nothing found in namespace prd\n" + note},
 		"get wasmplugins -n prod":    {Err: "nothing found in namespace prod\n"},

@@ -50,7 +50,7 @@ func (s *Session) NothingFound(query []arguments.Wanted) {
 }
 
 // TellUnknownNamespace says that the namespace of the command is most likely misspelt, if the server knows
-// nothing of it. It is for lists that have found nothing: none of the resources is in the namespace. Servers
+// nothing of it. It is for lists that have found nothing there: what has no namespace does not count. Servers
 // that cannot say, or not to this caller, are passed over.
 func (s *Session) TellUnknownNamespace(ctx context.Context, query []arguments.Wanted, labels selector.Selector, all []*kinds.Resource) {
 	bound := slices.ContainsFunc(query, func(w arguments.Wanted) bool { return w.Kind.Namespaced && w.Namespace == "" })
@@ -58,7 +58,7 @@ func (s *Session) TellUnknownNamespace(ctx context.Context, query []arguments.Wa
 		return
 	}
 	found, missing := s.Namespace.Find(query, all)
-	if len(missing) > 0 || slices.ContainsFunc(found, func(r *kinds.Resource) bool { return labels.Matches(r.Labels) }) {
+	if len(missing) > 0 || slices.ContainsFunc(found, func(r *kinds.Resource) bool { return r.Kind.Namespaced && labels.Matches(r.Labels) }) {
 		return
 	}
 	answer, err := Ask(ctx, s, adminv1.AdminServiceClient.List, &adminv1.ListRequest{Namespaces: []string{s.Namespace.Name}, PageSize: 1, CheckNamespaces: true})
