@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -129,4 +130,35 @@ func TestMigrateDownLosesNothingUnasked(t *testing.T) {
 	_, err = migrate(t, url, "down", "0", "--drop-data")
 	require.NoError(t, err)
 	require.False(t, storetest.Value[bool](db, "SELECT to_regnamespace('mesh') IS NOT NULL"))
+}
+
+// Without one of its schemas a mesh cannot be made whole by a migration. All commands say the same, which
+// can be followed, also after somebody has made an empty schema in its place.
+func TestHalfAMeshIsSentToItsBackup(t *testing.T) {
+	t.Parallel()
+	const text = "the schema %s of the mesh is missing, or what it had, and %s is still there: somebody has dropped it, and no migration makes again what it had. " +
+		"Stop all mcp-servers, and run in psql: DROP SCHEMA IF EXISTS mesh, mesh_internal CASCADE. " +
+		"Then restore both schemas from a backup (docs/operators-guide.md#restore); or, to begin anew with an empty mesh, run mcp-server migrate up"
+	url := pgtest.New(t)
+	db := storetest.Connect(t, url)
+	for left, missing := range map[string]string{"mesh": "mesh_internal", "mesh_internal": "mesh"} {
+		db.Put("x", "a")
+		db.Exec("DROP SCHEMA " + missing + " CASCADE")
+		says := fmt.Sprintf(text, missing, left)
+		for range 2 {
+			for command, doing := range map[string]string{
+				"status": "reading the version of the schema", "up --dry-run": "reading the version of the schema", "down 0 --dry-run": "reading the version of the schema",
+				"up": "preparing the schema mesh", "down 0 --drop-data": "preparing the schema mesh",
+			} {
+				said, err := migrate(t, url, strings.Fields(command)...)
+				require.EqualError(t, err, doing+": "+says)
+				require.Empty(t, said)
+			}
+			db.Exec("CREATE SCHEMA IF NOT EXISTS " + missing) // as a hint of Postgres's would have it
+		}
+		db.Exec(regexp.MustCompile("DROP SCHEMA [^.]*").FindString(says))
+		_, err := migrate(t, url, "up")
+		require.NoError(t, err)
+	}
+	db.Put("x", "a")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/housekeeping"
+	"github.com/pgmesh/pgmesh/store/migration"
 	"github.com/pgmesh/pgmesh/store/resources"
 )
 
@@ -205,27 +206,72 @@ func TestInvalidRowsAreAdoptedToo(t *testing.T) {
 	require.Equal(t, "23514", db.Refused("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'third', '{}')").Code)
 }
 
-// An update around the triggers looks like what the trigger wrote. The documentation says what makes it
-// a revision; also for one that was made before.
-func TestAnUpdateAroundTheTriggersIsAdoptedOnceItSaysSo(t *testing.T) {
+// An update around the triggers leaves what looks like what a trigger wrote, but for the history.
+func TestAnUpdateAroundTheTriggersIsToldAndAdopted(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.Put("x", "a")
-	replica := func(sql string) {
-		db.Exec("SET session_replication_role = replica")
-		db.Exec(sql)
-		db.Exec("RESET session_replication_role")
-	}
-	replica(`UPDATE mesh.resources SET spec = '{"hosts": ["b"], "htp": []}'`)
-	require.Zero(t, db.adopt(), "see docs/sql.md if it is found by itself")
-	require.Empty(t, collect[string](db, "SELECT reason FROM mesh.unsound"))
+	const told = "SELECT concat_ws(': ', kind, name, difference) FROM mesh.check_installation()"
+	for name, update := range map[string]string{
+		"replica": `SET session_replication_role = replica; UPDATE mesh.resources SET spec = '{"hosts": ["b"], "htp": []}' WHERE name = '%s'; RESET session_replication_role`,
+		"off":     `ALTER TABLE mesh.resources DISABLE TRIGGER USER; UPDATE mesh.resources SET spec = '{"hosts": ["b"], "htp": []}' WHERE name = '%s'; ALTER TABLE mesh.resources ENABLE TRIGGER USER`,
+	} {
+		db.Put(name, "a")
+		db.Put(name+"-other", "a")
+		before := db.Newest()
+		db.Exec(fmt.Sprintf(update, name))
+		require.Equal(t, []string{fmt.Sprintf("resource: VirtualService default/%s: is not what revision %d made it: somebody has changed it with triggers off", name, before-1)}, collect[string](db, told))
+		require.Equal(t, before, db.Newest(), "who looks changes nothing")
 
-	replica("UPDATE mesh.resources SET updated_at = clock_timestamp(), rules = 0 WHERE name = 'x'")
-	require.Equal(t, int64(1), db.adopt())
-	require.Equal(t, int64(2), db.Newest())
-	require.Contains(t, collect[string](db, "SELECT path FROM mesh.unsound"), "spec.htp")
-	require.Equal(t, []string{`["a"] ["b"]`}, collect[string](db, "SELECT format('%s %s', before -> 'spec' ->> 'hosts', after -> 'spec' ->> 'hosts') FROM mesh.history WHERE revision = 2"))
-	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.resources"))
+		db.Exec(value[string](db, "SELECT substring(advice FROM 'run: ([^,]*)') FROM mesh.check_installation()"))
+		require.Empty(t, collect[string](db, told))
+		require.Zero(t, db.adopt())
+		require.Equal(t, before+1, db.Newest())
+		require.Contains(t, db.unsound(), name+": spec.htp: unknown field \"htp\"")
+		require.Equal(t, []string{name + `["a"] ["b"]`}, collect[string](db, "SELECT format('%s%s %s', name, before -> 'spec' ->> 'hosts', after -> 'spec' ->> 'hosts') FROM mesh.history WHERE revision = $1", before+1))
+		require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.resources WHERE name = $1", name))
+		db.Exec("SELECT mesh.revert($1)", before+1)
+		require.Equal(t, "a", value[string](db, "SELECT spec -> 'hosts' ->> 0 FROM mesh.resources WHERE name = $1", name))
+		require.Empty(t, collect[string](db, told))
+	}
+}
+
+// The first of many are named. What was renamed is told too; what only triggers and migrations wrote is
+// not, nor what the history does not reach back to.
+func TestOnlyChangesAroundTheTriggersAreTold(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	const told = "SELECT name FROM mesh.check_installation()"
+	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'v' || i, $1 FROM generate_series(10, 35) i`, virtualService("a"))
+	db.Put("undone", "a")
+	db.Exec("BEGIN")
+	db.Put("undone", "b")
+	db.Exec("SAVEPOINT s")
+	db.Put("undone", "a")
+	require.Empty(t, collect[string](db, told), "of the running transaction")
+	db.Exec("COMMIT; BEGIN; SAVEPOINT s")
+	db.Put("nested", "a")
+	db.Exec("RELEASE s; COMMIT")
+	db.Exec("UPDATE mesh.resources SET labels = '{\"a\": \"b\"}' WHERE name = 'v10'")
+	db.Exec("UPDATE mesh_internal.installation SET registry_digest = ''")
+	require.NoError(t, migration.UpTelling(t.Context(), url, storetest.Quietly))
+	require.Empty(t, collect[string](db, told))
+
+	db.Exec("SET session_replication_role = replica")
+	db.Exec("UPDATE mesh.resources SET annotations = '{\"a\": \"b\"}' WHERE name ~ '^v'; UPDATE mesh.resources SET name = 'named' WHERE name = 'nested'; RESET session_replication_role")
+	names := collect[string](db, told)
+	require.Len(t, names, 20)
+	require.Equal(t, []string{"VirtualService default/named", "VirtualService default/v10"}, names[:2])
+	require.Equal(t, "VirtualService default/v28, and 7 more", names[19])
+	require.Equal(t, int64(27), db.adopt())
+	require.Empty(t, collect[string](db, told))
+
+	db.Exec("SET session_replication_role = replica; UPDATE mesh.resources SET annotations = '{}' WHERE name = 'v10'; RESET session_replication_role")
+	require.Equal(t, []string{"VirtualService default/v10"}, collect[string](db, told))
+	db.Put("last", "a")
+	db.Exec("SELECT mesh.prune($1)", db.Newest())
+	require.Empty(t, collect[string](db, told))
+	require.Zero(t, db.adopt())
 }
 
 func TestOnlyOwnersAndServersAdopt(t *testing.T) {

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -104,6 +105,30 @@ func TestARenamedColumnIsRenamedBack(t *testing.T) {
 		"if it has the data of changed, which is missing, rename it to that. Otherwise keep data of your own in a table of your own, and run: ALTER TABLE mesh_internal.report_statuses DROP COLUMN modified",
 	}, collect[string](db, "SELECT advice FROM mesh.check_installation() WHERE name LIKE '%modified'"))
 	require.Contains(t, value[string](db, "SELECT advice FROM mesh.check_installation() WHERE name = 'mesh.resources.labels'"), "find out whether a or b has its data, and rename that one back")
+}
+
+// A view that was renamed is told by what it shows, and so is what follows: its triggers go with it, and
+// views that read it are as they were once it has its name again.
+func TestARenamedViewIsRenamedBack(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	const told = "SELECT concat_ws(' | ', kind, name, difference, advice) FROM mesh.check_installation()"
+	for view, name := range map[string]string{"mesh.virtual_services": "vss", "mesh.view_keys": "keys", "mesh_internal.recorded_changes": `"My changes"`} {
+		schema, old, _ := strings.Cut(view, ".")
+		db.Exec("ALTER VIEW " + view + " RENAME TO " + name)
+		found := collect[string](db, told)
+		require.Contains(t, found, "view | "+view+" | is missing: somebody has renamed it to "+name+" | run: ALTER VIEW "+schema+"."+name+" RENAME TO "+old)
+		require.Contains(t, found, "view | "+schema+"."+name+" | is not of the mesh: somebody has renamed "+old+" to it | keep it, and do what the advice about "+old+" says")
+		for _, line := range found {
+			if !strings.Contains(line, name) {
+				require.Contains(t, line, "| rename the view back first: "+view+" is missing", "whatever else is told reads it")
+			}
+		}
+		db.Exec("ALTER VIEW " + schema + "." + name + " RENAME TO " + old)
+		require.Empty(t, collect[string](db, told))
+	}
+	db.Exec("CREATE VIEW mesh.keys_too AS " + value[string](db, "SELECT pg_get_viewdef('mesh.view_keys'::regclass)") + "; ALTER VIEW mesh.view_keys RENAME TO keys")
+	require.Contains(t, collect[string](db, told), "view | mesh.view_keys | is missing: somebody has dropped it | run mcp-server migrate up, which makes it anew", "nobody knows which it is")
 }
 
 // Advice about a column of it would destroy what somebody has there.

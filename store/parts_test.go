@@ -98,7 +98,7 @@ func TestPartsComeGoAndMove(t *testing.T) {
 	t.Parallel()
 	db, _ := newShop(t)
 	require.Equal(t, []string{"2 c", "0 a", "4 d"}, collect[string](db, `INSERT INTO mesh.subsets (destination_rule, name, position)
-		VALUES ('reviews', 'c', NULL), ('reviews', 'a', 0), ('reviews', 'd', 99) RETURNING position || ' ' || name`))
+		VALUES ('reviews', 'c', NULL), ('reviews', 'a', 0), ('reviews', 'd', 5000000000) RETURNING position || ' ' || name`))
 	require.Equal(t, "a v1 v2 c d", strings.ReplaceAll(db.subsets(), "d c", "c d"))
 	db.Exec("UPDATE mesh.subsets SET position = 0 WHERE name = 'v2'")
 	require.True(t, strings.HasPrefix(db.subsets(), "v2 a v1 "))

@@ -71,13 +71,16 @@ func TestRefusalsSayWhatIsMissingOrThereAlready(t *testing.T) {
 	require.Equal(t, "c", value[string](db, "SELECT host FROM mesh.destination_rules WHERE name = 'x'"))
 }
 
-// A fraction is refused where an integer belongs, and not rounded.
+// A fraction is refused where an integer belongs, and not rounded; likewise a position that no list has.
 func TestViewsRoundNothing(t *testing.T) {
 	t.Parallel()
 	db, _ := newShop(t)
 	for _, c := range []struct{ sql, says string }{
 		{"UPDATE mesh.route_destinations SET weight = 33.3 WHERE weight = 0", "weight: expected an integer, got 33.3"},
 		{"UPDATE mesh.routes SET position = 0.5", "the column position of mesh.routes must be an integer, got 0.5"},
+		{"UPDATE mesh.routes SET position = -1", "the column position of mesh.routes must not be negative, got -1"},
+		{"INSERT INTO mesh.subsets (destination_rule, name, position) VALUES ('reviews', 'x', -1)", "the column position of mesh.subsets must not be negative, got -1"},
+		{"INSERT INTO mesh.route_destinations (virtual_service, route_position, host) VALUES ('reviews', -1, 'a.shop')", "the column route_position of mesh.route_destinations must not be negative, got -1"},
 		{"INSERT INTO mesh.route_destinations (virtual_service, route_position, host) VALUES ('reviews', 0.4, 'a.shop')", "the column route_position of mesh.route_destinations must be an integer, got 0.4"},
 	} {
 		refused := db.Refused(c.sql)

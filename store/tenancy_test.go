@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/migration"
@@ -381,7 +382,7 @@ func TestARenamedRoleIsClearedByBothNames(t *testing.T) {
 	role := y.role("renamed")
 	y.grant(role, "a", "write")
 	y.owner.Exec("ALTER ROLE " + role + " RENAME TO " + role + "_now")
-	told := "grants " + role + ": are of a role that was dropped or renamed, and give nothing; run: SELECT mesh.revoke_all('" + role + "')"
+	told := "grants " + role + ": are of a role that is not there, and give nothing: it was dropped or renamed, or was missing at a restore; run: SELECT mesh.revoke_all('" + role + "'); or, if the role is to come back, create it and grant it anew what mesh.grants lists"
 	require.Equal(t, []string{told}, collect[string](y.owner, "SELECT format('%s %s: %s; %s', kind, name, difference, advice) FROM mesh.check_installation()"))
 	require.Equal(t, "2BP01", y.owner.Refused("DROP ROLE "+role+"_now").Code)
 
@@ -409,7 +410,7 @@ func TestANewRoleDoesNotInheritFromItsNamesake(t *testing.T) {
 	again()
 
 	const advice = "SELECT concat_ws(' ', kind, name, difference, advice) FROM mesh.check_installation()"
-	told := []string{fmt.Sprintf("grants %s are of a role that was dropped or renamed, and give nothing: another role has its name now run: SELECT mesh.revoke_all('%[1]s'); grant anew what is meant for the role of today", role)}
+	told := []string{fmt.Sprintf("grants %s are of a role that was dropped or renamed, or was missing at a restore, and give nothing: another role has its name now run: SELECT mesh.revoke_all('%[1]s'); grant anew what is meant for the role of today", role)}
 	nothing := func() {
 		t.Helper()
 		require.Equal(t, "42501", y.as(role).Refused(names).Code)
@@ -437,4 +438,59 @@ func TestANewRoleDoesNotInheritFromItsNamesake(t *testing.T) {
 	y.owner.Exec(value[string](y.owner, "SELECT substring(advice FROM 'run: ([^;]*)') FROM mesh.check_installation()"))
 	require.Empty(t, collect[string](y.owner, advice))
 	require.Equal(t, "a/x", value[string](staying, names))
+}
+
+// A role that lost a privilege, or with its schemas all of them, is told until a migration grants it again.
+// What somebody else has added is nobody's loss.
+func TestLostPrivilegesAreToldAndGrantedAgain(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	tenant := y.tenant("tenant", [2]string{"a", "write"})
+	role, server := tenant.Conn.Config().User, y.role("server")
+	y.owner.Exec("SELECT mesh.grant_server($1)", server)
+	y.owner.Exec("CREATE VIEW mesh.mine AS SELECT 1 AS one; ALTER TABLE mesh.resources ADD COLUMN mine text; CREATE FUNCTION mesh.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'; REVOKE ALL ON FUNCTION mesh.mine FROM PUBLIC")
+	const told = "SELECT format('%s %s; %s', name, difference, advice) FROM mesh.check_installation() WHERE kind = 'grants'"
+	for revoked, lacks := range map[string]string{
+		"SELECT ON mesh.resources FROM " + role:                                role + " give less than they should: the role lacks SELECT on mesh.resources",
+		"UPDATE (labels) ON mesh.resources FROM " + role:                       role + " give less than they should: the role lacks UPDATE on mesh.resources",
+		"INSERT, DELETE ON mesh.virtual_services FROM " + role:                 role + " give less than they should: the role lacks DELETE on mesh.virtual_services, and 1 more privileges",
+		"USAGE ON SCHEMA mesh FROM " + role:                                    role + " give less than they should: the role lacks USAGE on mesh",
+		"SELECT ON mesh_internal.changes FROM " + server:                       server + " give less than they should: the role lacks SELECT on mesh_internal.changes",
+		"EXECUTE ON FUNCTION mesh.adopt FROM " + server:                        server + " give less than they should: the role lacks EXECUTE on mesh.adopt(xid8)",
+		"EXECUTE ON FUNCTION mesh_internal.readable_namespaces() FROM " + role: role + " give less than they should: the role lacks EXECUTE on mesh_internal.readable_namespaces()",
+	} {
+		require.Empty(t, collect[string](y.owner, told))
+		y.owner.Exec("REVOKE " + revoked)
+		require.Equal(t, []string{lacks + "; run mcp-server migrate up, which grants it again"}, collect[string](y.owner, told), revoked)
+		require.NoError(t, migration.UpTelling(t.Context(), y.url, storetest.Quietly))
+	}
+	require.Equal(t, "a/x", value[string](tenant, names))
+}
+
+// The restore of a dump goes on without roles that are not there, and tells of them, even if there is
+// none left that has grants.
+func TestRolesThatWereMissingAtARestoreAreTold(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	gone, stays := y.role("gone"), y.role("stays")
+	y.grant(gone, "a", "read")
+	restored := func() tenancy {
+		dumped := storetest.Run(t, nil, y.owner.Program("pg_dump"), "-Fp", "--schema=mesh", "--schema=mesh_internal", "-d", y.url)
+		copied := tenancy{url: pgtest.Empty(t)}
+		storetest.Run(t, []byte(strings.ReplaceAll(string(dumped), gone, gone+"_then")), y.owner.Program("psql"), "-qX", "-d", copied.url) // which goes on after errors
+		copied.owner = connect(t, copied.url)
+		return copied
+	}
+	const told = "SELECT concat_ws(' ', kind, name, difference, advice) FROM mesh.check_installation()"
+	says := fmt.Sprintf("grants %s_then are of a role that is not there, and give nothing: it was dropped or renamed, or was missing at a restore "+
+		"run: SELECT mesh.revoke_all('%[1]s_then'); or, if the role is to come back, create it and grant it anew what mesh.grants lists", gone)
+	for range 2 {
+		copied := restored()
+		require.Equal(t, []string{says}, collect[string](copied.owner, told))
+		require.NoError(t, migration.UpTelling(t.Context(), copied.url, storetest.Quietly))
+		require.Equal(t, []string{says}, collect[string](copied.owner, told))
+		copied.owner.Exec("SELECT mesh.revoke_all($1)", gone+"_then")
+		require.Empty(t, collect[string](copied.owner, told))
+		y.grant(stays, "a", "read")
+	}
 }

@@ -57,7 +57,7 @@ func TestNewRulesAreAppliedToWhatIsStored(t *testing.T) {
 	db := connect(t, url)
 	db.Put("x", "a")
 	db.Put("y", "a")
-	db.Exec(`SELECT mesh_internal.begin_registry(); UPDATE mesh.kinds SET rules = rules + 1;
+	db.Exec(`SELECT mesh_internal.begin_own_work('registry'); UPDATE mesh.kinds SET rules = rules + 1;
 		UPDATE mesh.schema_fields SET max_items = 1 WHERE type = 'istio.networking.v1alpha3.VirtualService' AND name = 'hosts';
 		UPDATE mesh_internal.schema_types SET own_values = '1 == 0' WHERE type = 'istio.networking.v1alpha3.VirtualService'`)
 	require.ElementsMatch(t, []string{"x", "y"}, db.unchecked(s))

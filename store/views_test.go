@@ -273,12 +273,12 @@ func TestViewsFollowTheRegistry(t *testing.T) {
 	}
 	before := columns()
 	db.Exec("CREATE VIEW mine AS SELECT name, egress FROM mesh.sidecars")
-	db.Exec(`SELECT mesh_internal.begin_registry(); INSERT INTO mesh.schema_fields SELECT (jsonb_populate_record(f, '{"position": -1, "name": "newField", "names": ["newField", "new_field"]}')).*
+	db.Exec(`SELECT mesh_internal.begin_own_work('registry'); INSERT INTO mesh.schema_fields SELECT (jsonb_populate_record(f, '{"position": -1, "name": "newField", "names": ["newField", "new_field"]}')).*
 		FROM mesh.schema_fields f WHERE type = 'istio.networking.v1alpha3.Sidecar' AND name = 'ingress'`)
 	db.Exec("SELECT mesh_internal.make_views()")
 	require.Equal(t, append(slices.Clone(before), "new_field"), columns())
 
-	db.Exec("SELECT mesh_internal.begin_registry(); DELETE FROM mesh.schema_fields WHERE type = 'istio.networking.v1alpha3.Sidecar' AND name IN ('newField', 'ingress')")
+	db.Exec("SELECT mesh_internal.begin_own_work('registry'); DELETE FROM mesh.schema_fields WHERE type = 'istio.networking.v1alpha3.Sidecar' AND name IN ('newField', 'ingress')")
 	refused := db.Refused("SELECT mesh_internal.make_views()")
 	require.Equal(t, "2BP01 the view mesh.sidecars has to change, and something depends on it", refused.Code+" "+refused.Message)
 	require.Contains(t, refused.Detail, "mine depends on view mesh.sidecars")
@@ -286,7 +286,7 @@ func TestViewsFollowTheRegistry(t *testing.T) {
 	require.NotContains(t, columns(), "ingress")
 	require.True(t, value[bool](db, "SELECT has_table_privilege($1, 'mesh.sidecars', 'SELECT')", role))
 
-	db.Exec("SELECT mesh_internal.begin_registry(); DELETE FROM mesh.kinds WHERE kind = 'Sidecar'; SELECT mesh_internal.make_views()")
+	db.Exec("SELECT mesh_internal.begin_own_work('registry'); DELETE FROM mesh.kinds WHERE kind = 'Sidecar'; SELECT mesh_internal.make_views()")
 	require.True(t, value[bool](db, "SELECT to_regclass('mesh.sidecars') IS NULL"))
 }
 

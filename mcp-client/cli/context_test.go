@@ -17,7 +17,7 @@ func TestContextSelectsServer(t *testing.T) {
 	require.Equal(t, "virtualservice.networking.istio.io/prod/reviews\n", c.OK("get", "vs", "-o", "name"), "the first is the current one")
 	require.Equal(t, "virtualservice.networking.istio.io/default/ratings\n", c.OK("get", "vs/ratings", "-o", "name", "-n", "default"), "a flag wins")
 	c.Env["PGMESH_NAMESPACE"] = "none"
-	require.Equal(t, "nothing found in namespace none\n", c.Run("get", "vs").Err, "the environment wins")
+	require.Equal(t, "nothing found in namespace none\nnote: there is no resource in a namespace \"none\", and no grant names it\n", c.Run("get", "vs").Err, "the environment wins")
 	delete(c.Env, "PGMESH_NAMESPACE")
 
 	c.OK("context", "set", "empty", "--server", other.Address, "--insecure", "-o", "jsonpath={.items}")

@@ -73,7 +73,10 @@ func (s *Service) List(ctx context.Context, req *adminv1.ListRequest) (*adminv1.
 	} else if more, err := s.listOwn(ctx, req, &q, answer); more || err != nil {
 		return answer, s.failed(ctx, err)
 	}
-	return answer, s.failed(ctx, s.addJoined(ctx, req, q, answer))
+	if err := s.addJoined(ctx, req, q, answer); err != nil {
+		return answer, s.failed(ctx, err)
+	}
+	return answer, s.failed(ctx, s.addUnknown(ctx, req, q, answer))
 }
 
 // query reads what a list asks for, as far as the caller may read it, and where its page begins.

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
@@ -153,6 +155,38 @@ func TestAllPagesAreOfOneRevision(t *testing.T) {
 		names, _ := b.listAll(test.req, func() {})
 		require.Equal(t, test.want, names, name)
 	}
+}
+
+// A list that finds nothing says, if it is asked to, of which namespaces nothing is known.
+func TestListTellsUnknownNamespaces(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	b := startAPI(t, url)
+	_, err := b.admin.Apply(t.Context(), &adminv1.ApplyRequest{Documents: []*adminv1.Document{in("shop", "a")}})
+	require.NoError(t, err)
+	db := storetest.Connect(t, url)
+	role := storetest.Tenancy{Owner: db, URL: url}.Role("team")
+	db.Exec("SELECT mesh.grant_namespace($1, 'granted', 'read')", role)
+	db.Exec("INSERT INTO mesh.secrets (namespace, name, data) VALUES ('hidden', 's', mesh.secret_data('{\"password\": \"x\"}'))")
+	unknown := func(ctx context.Context, req *adminv1.ListRequest) (names []string) {
+		t.Helper()
+		answer, err := b.admin.List(ctx, req)
+		require.NoError(t, err)
+		for _, n := range answer.GetCheckedNamespaces().GetUnknown() {
+			names = append(names, n.GetName()+":"+n.GetNearest())
+		}
+		return names
+	}
+	asking := func(namespaces ...string) *adminv1.ListRequest {
+		return &adminv1.ListRequest{Kinds: []string{"gw"}, Namespaces: namespaces, CheckNamespaces: true}
+	}
+	require.Equal(t, []string{"shp:shop", "elsewhere:", "grnted:granted", "hiden:hidden", "defalt:default"}, unknown(t.Context(), asking("shp", "shop", "elsewhere", "grnted", "hiden", "defalt")))
+	require.Empty(t, unknown(t.Context(), asking("shop", "granted", "hidden", "default", "-")))
+	require.Empty(t, unknown(t.Context(), &adminv1.ListRequest{Namespaces: []string{"shp"}}), "nobody asked")
+	require.Empty(t, unknown(t.Context(), &adminv1.ListRequest{Namespaces: []string{"shp", "shop"}, CheckNamespaces: true}), "something was found")
+
+	require.Empty(t, unknown(b.withToken("one", "read:shp"), asking("shp")), "who has a scope for it knows it")
+	require.Equal(t, []string{"shp:"}, unknown(b.withToken("kind", "read:*:gw"), asking("shp")), "who may not read all is told no names")
 }
 
 func TestListReportsAllInvalidFields(t *testing.T) {

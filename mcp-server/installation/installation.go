@@ -1,5 +1,5 @@
 // Package installation looks for what somebody else than a migration has changed in the schema of the
-// database, and reports it in the log and on /readyz. It is no reason not to be ready: all servers of
+// database, and in its rows around the triggers, and reports it in the log and on /readyz. It is no reason not to be ready: all servers of
 // the database would be unready at once.
 package installation
 
@@ -73,18 +73,29 @@ func (w *Watch) look(ctx context.Context) {
 	w.known = list
 }
 
+// The kinds of what is not an object of the schema.
 const (
-	grants = "grants" // the kind of what is not an object of the schema
-
-	aboutObjects = "somebody has changed the schema of the database"
-	aboutGrants  = "roles with grants were dropped"
+	grants   = "grants"
+	resource = "resource"
 )
 
+// about says what a difference is about.
 func about(d store.Difference) string {
-	if d.Kind == grants {
-		return aboutGrants
+	switch d.Kind {
+	case grants:
+		return "grants give nothing, or less than they should, to roles"
+	case resource:
+		return "resources were changed with triggers off"
 	}
-	return aboutObjects
+	return "somebody has changed the schema of the database"
+}
+
+// called is what it is called beside what it is about.
+func called(d store.Difference) string {
+	if d.Kind == grants || d.Kind == resource {
+		return d.Name
+	}
+	return d.Kind + " " + d.Name
 }
 
 // named is how many objects are named on /readyz.
@@ -94,25 +105,22 @@ const named = 3
 func (w *Watch) About() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var changed, orphaned []string
+	var subjects []string
+	names := map[string][]string{}
 	for _, d := range w.known {
-		if d.Kind == grants {
-			orphaned = append(orphaned, d.Name)
-		} else {
-			changed = append(changed, d.Kind+" "+d.Name)
+		subject := about(d)
+		if names[subject] == nil {
+			subjects = append(subjects, subject)
 		}
+		names[subject] = append(names[subject], called(d))
 	}
-	var found []string
-	if len(changed) > 0 {
-		found = append(found, aboutObjects+": "+first(changed))
-	}
-	if len(orphaned) > 0 {
-		found = append(found, aboutGrants+": "+first(orphaned))
-	}
-	if len(found) == 0 {
+	if len(subjects) == 0 {
 		return ""
 	}
-	return strings.Join(found, "; ") + " (mesh.check_installation() says how, and what to do)"
+	for i, subject := range subjects {
+		subjects[i] = subject + ": " + first(names[subject])
+	}
+	return strings.Join(subjects, "; ") + " (mesh.check_installation() says how, and what to do)"
 }
 
 // first names the first of what was found.

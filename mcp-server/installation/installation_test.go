@@ -52,7 +52,12 @@ func TestChangesAreToldOf(t *testing.T) {
 	db.Exec("CREATE ROLE " + role)
 	db.Exec("SELECT mesh.grant_namespace($1, 'a', 'read')", role)
 	db.Exec("DROP OWNED BY " + role + "; DROP ROLE " + role)
-	says("roles with grants were dropped: " + role + " (mesh.check_installation() says how, and what to do)")
-	db.Exec("SELECT mesh.revoke_all($1)", role)
+	says("grants give nothing, or less than they should, to roles: " + role + " (mesh.check_installation() says how, and what to do)")
+
+	db.Put("x", "a")
+	db.Exec("SET session_replication_role = replica; UPDATE mesh.resources SET labels = '{\"a\": \"b\"}'; RESET session_replication_role")
+	says("grants give nothing, or less than they should, to roles: " + role + "; resources were changed with triggers off: VirtualService default/x" +
+		" (mesh.check_installation() says how, and what to do)")
+	db.Exec("SELECT mesh.revoke_all($1), mesh.adopt()", role)
 	says("")
 }

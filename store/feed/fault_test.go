@@ -125,7 +125,7 @@ func TestUnknownKindsAreLeftOutAndReported(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := storetest.Connect(t, url)
-	db.Exec("SELECT mesh_internal.begin_registry(); INSERT INTO mesh.kinds SELECT api_group, 'Novelty', 'novelties', '{}', versions, namespaced, type FROM mesh.kinds WHERE kind = 'VirtualService'")
+	db.Exec("SELECT mesh_internal.begin_own_work('registry'); INSERT INTO mesh.kinds SELECT api_group, 'Novelty', 'novelties', '{}', versions, namespaced, type FROM mesh.kinds WHERE kind = 'VirtualService'")
 	skipped := make(chan store.Skipped, 10)
 	known, err := store.Open(t.Context(), url, store.Options{Skipped: func(s store.Skipped) { skipped <- s }})
 	require.NoError(t, err)

@@ -66,13 +66,13 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 		return err
 	}
 	healthy()
-	for {
+	for resumed := true; ; resumed = false {
 		f.feed.status.connected(standby)
 		before := f.seen.Revision
 		if err := f.catchUp(ctx, conn); err != nil {
 			return err
 		}
-		if f.seen.Revision == before {
+		if f.seen.Revision == before && !resumed {
 			if err := f.idle(ctx, conn, standby); err != nil {
 				return err
 			}

@@ -243,7 +243,7 @@ func (r Tables) NumberRules() error {
 // Write replaces what the database has. The names of the tables are those of the fields, so its
 // statements are not in a file of queries.
 func (r Tables) Write(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, "SELECT mesh_internal.begin_registry()"); err != nil {
+	if _, err := tx.Exec(ctx, "SELECT mesh_internal.begin_own_work('registry')"); err != nil {
 		return err
 	}
 	for _, table := range []struct {
@@ -270,6 +270,6 @@ func (r Tables) Write(ctx context.Context, tx pgx.Tx) error {
 		}
 	}
 	// The quick check is planned soon, and should not be planned for tables of unknown size.
-	_, err := tx.Exec(ctx, "SELECT mesh_internal.end_registry(); ANALYZE mesh.kinds, mesh_internal.schema_types, mesh.schema_fields, mesh_internal.schema_parts, mesh.formats, mesh.rules")
+	_, err := tx.Exec(ctx, "SELECT mesh_internal.end_own_work('registry'); ANALYZE mesh.kinds, mesh_internal.schema_types, mesh.schema_fields, mesh_internal.schema_parts, mesh.formats, mesh.rules")
 	return err
 }

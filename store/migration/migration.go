@@ -27,6 +27,7 @@ var sql = query.Read[struct {
 	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                          string
 	MayMigrate, CanCheck, Differences                                                   string
 	HasInternal, Installed, EmptySchema, RegainOwnership, TableNamed                    string
+	HalfWithVersions, HalfWithoutVersions                                               string
 	TryMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
 	LockEverything, RelationHolders                                                     string
 }](files)
@@ -55,9 +56,6 @@ func UpTelling(ctx context.Context, url string, tell func(string)) error {
 
 func up(ctx context.Context, url string, tell func(string)) error {
 	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
-		if _, err := conn.Exec(ctx, sql.RegainOwnership); err != nil {
-			return store.Explain("giving the owner its own privileges back", err)
-		}
 		if err := refuseNewer(ctx, provider); err != nil {
 			return err
 		}
@@ -69,11 +67,11 @@ func up(ctx context.Context, url string, tell func(string)) error {
 				return pointToChanges(ctx, conn, err)
 			}
 		}
-		if _, err := conn.Exec(ctx, sql.RefreshPrivileges); err != nil {
-			return store.Explain("granting to roles what is new in the schema", err)
-		}
 		if _, err := conn.Exec(ctx, sql.NoteObjects); err != nil {
 			return store.Explain("noting what the schema has", err)
+		}
+		if _, err := conn.Exec(ctx, sql.RefreshPrivileges); err != nil {
+			return store.Explain("granting to roles what is new in the schema", err)
 		}
 		return advanceSequences(ctx, conn, tell)
 	})
@@ -220,10 +218,17 @@ func connectToMigrate(ctx context.Context, url string, tell func(string)) (*pgx.
 	return conn, store.Explain("connecting to the database", err)
 }
 
-// lockSchema creates the schema if needed, with a lock that lasts as long as the connection. IF NOT
-// EXISTS would not do: Postgres then demands the right to create a schema even if it exists.
+// lockSchema creates the schema if needed, with a lock that lasts as long as the connection, and gives its
+// owner back what it has lost of it. IF NOT EXISTS would not do: Postgres then demands the right to create
+// a schema even if it exists.
 func lockSchema(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 	if err := takeTurn(ctx, conn, tell); err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, sql.RegainOwnership); err != nil {
+		return err
+	}
+	if err := refuseHalf(ctx, conn); err != nil {
 		return err
 	}
 	var exists bool

@@ -94,7 +94,7 @@ func (s *script) installation() error {
 		return err
 	}
 	_, err = s.Exec(ctx, sql.SetDigests, digestOf(functions), digest)
-	s.add(sql.InstallViews + ";\n" + sql.RefreshPrivileges + ";\n" + sql.NoteObjects + ";\n")
+	s.add(sql.InstallViews + ";\n" + sql.NoteObjects + ";\n" + sql.RefreshPrivileges + ";\n")
 	return err
 }
 

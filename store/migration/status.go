@@ -82,6 +82,9 @@ func readStatus(ctx context.Context, conn *pgx.Conn) (Status, error) {
 	if err != nil {
 		return s, err
 	}
+	if err := refuseHalf(ctx, conn); err != nil {
+		return s, err
+	}
 	var exists bool
 	if err := conn.QueryRow(ctx, sql.HasVersions).Scan(&exists); err != nil || !exists {
 		return s, err

@@ -20,7 +20,7 @@ func New(db *store.Store) *Store { return &Store{db} }
 var files embed.FS
 
 var sql = query.Read[struct {
-	Get, List, Near, Overview, CountKinds               string
+	Get, List, Near, Namespaces, Overview, CountKinds   string
 	SelectNow, SelectPast, ExportNow, ExportPast, Fit   string
 	Begin, RunningTransaction, ExamineChange            string
 	CommitConfirmed, CommittedRevision, Deadline        string

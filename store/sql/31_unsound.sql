@@ -57,14 +57,14 @@ BEGIN
   END IF;
   sound := CASE WHEN mesh_internal.are_sound(portion) THEN portion
     ELSE ARRAY(SELECT p FROM unnest(portion) p WHERE mesh_internal.are_sound(ARRAY[p]) OR NOT EXISTS (SELECT FROM mesh_internal.resource_problems(p))) END;
-  PERFORM mesh_internal.begin_numbering();
+  PERFORM mesh_internal.begin_own_work('numbering');
   IF cardinality(sound) < cardinality(portion) THEN
     UPDATE mesh.resources r SET rules = 0 FROM unnest(portion) p
       WHERE r.kind = p.kind AND r.api_group = p.api_group AND r.namespace = p.namespace AND r.name = p.name;
   END IF;
   UPDATE mesh.resources r SET rules = in_force FROM unnest(sound) s
     WHERE r.kind = s.kind AND r.api_group = s.api_group AND r.namespace = s.namespace AND r.name = s.name;
-  PERFORM mesh_internal.end_numbering();
+  PERFORM mesh_internal.end_own_work('numbering');
   wrong := cardinality(portion) - cardinality(sound);
   IF NOT at_end OR portion = '{}' THEN -- else it comes back to the end, for there may be more
     kind := last.kind;

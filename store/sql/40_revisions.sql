@@ -53,31 +53,6 @@ BEGIN
   RETURN t;
 END $$;
 
--- begin_numbering is called before the columns that nobody sets by hand are written, because that
--- is no change of the resource.
-CREATE OR REPLACE FUNCTION mesh_internal.begin_numbering() RETURNS text LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN set_config('mesh.numbering', (SELECT secret FROM mesh_internal.installation)::text, true);
-END $$;
-
-CREATE OR REPLACE FUNCTION mesh_internal.end_numbering() RETURNS text LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN set_config('mesh.numbering', '', true);
-END $$;
-
--- is_numbering reports whether it was called, and refuses people who set it by hand.
-CREATE OR REPLACE FUNCTION mesh_internal.is_numbering() RETURNS boolean LANGUAGE plpgsql AS $$
-DECLARE
-  told text := coalesce(current_setting('mesh.numbering', true), '');
-BEGIN
-  IF told = '' THEN
-    RETURN false;
-  ELSIF told = (SELECT secret FROM mesh_internal.installation)::text THEN
-    RETURN true;
-  END IF;
-  PERFORM mesh_internal.refuse('MS003', NULL, NULL, NULL, '', 'the setting mesh.numbering is not for people', 'write RESET mesh.numbering');
-END $$;
-
 -- expect_number makes the deferred trigger fire after the changes are recorded; in a session that
 -- checks constraints early it fires at once. If it fired before the end of the transaction it fires
 -- again, and the transaction keeps its number.
@@ -156,7 +131,7 @@ DECLARE
   portion mesh_internal.changes[];
   done    text;
 BEGIN
-  IF current_setting('mesh.numbering', true) <> '' AND mesh_internal.is_numbering() THEN
+  IF current_setting('mesh.numbering', true) <> '' AND mesh_internal.does_own_work('numbering') THEN
     RETURN NULL;
   END IF;
   FOR portion IN
@@ -239,14 +214,14 @@ END $$;
 -- times become what one change would have set.
 CREATE OR REPLACE FUNCTION mesh_internal.correct_repeated(of bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM mesh_internal.begin_numbering();
+  PERFORM mesh_internal.begin_own_work('numbering');
   UPDATE mesh.resources r SET
     generation = coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int, created_at = coalesce(c.before_created_at, now())
   FROM mesh_internal.changes c
   WHERE c.transaction_id = of AND c.merged AND c.after_spec IS NOT NULL
     AND (r.generation, r.created_at) IS DISTINCT FROM (coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int, coalesce(c.before_created_at, now()))
     AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
-  PERFORM mesh_internal.end_numbering();
+  PERFORM mesh_internal.end_own_work('numbering');
 END $$;
 
 DROP FUNCTION IF EXISTS mesh_internal.settle_repeated(bigint); -- its name in earlier programs
@@ -258,7 +233,7 @@ DECLARE
   undone    mesh_internal.changes;
   forgotten int := 0;
 BEGIN
-  PERFORM mesh_internal.begin_numbering();
+  PERFORM mesh_internal.begin_own_work('numbering');
   FOR undone IN
     DELETE FROM mesh_internal.changes WHERE transaction_id = of AND merged
       AND after_spec IS NOT DISTINCT FROM before_spec
@@ -272,7 +247,7 @@ BEGIN
       xid = (SELECT t.xid FROM mesh_internal.transactions t WHERE t.revision = undone.before_revision)
     WHERE r.kind = undone.kind AND r.api_group = undone.api_group AND r.namespace = undone.namespace AND r.name = undone.name;
   END LOOP;
-  PERFORM mesh_internal.end_numbering();
+  PERFORM mesh_internal.end_own_work('numbering');
   RETURN forgotten;
 END $$;
 

@@ -38,7 +38,7 @@ BEGIN
   SELECT c.kind, c.namespace, c.name, o.name AS first INTO second
     FROM mesh_internal.changes c JOIN mesh.resources o ON o.kind = c.kind AND o.api_group = 'core' AND o.namespace = c.namespace AND o.name <> c.name
     WHERE c.transaction_id = of AND c.api_group = 'core' AND c.before_spec IS NULL AND c.after_spec IS NOT NULL LIMIT 1;
-  IF FOUND AND NOT mesh_internal.is_adopting() THEN
+  IF FOUND AND NOT mesh_internal.does_own_work('adopting') THEN
     PERFORM mesh_internal.refuse('23514', second.kind, second.namespace, second.name, 'metadata.name',
       format('the mesh has its %s, which is %s/%s', second.kind, second.namespace, second.first), 'change that one');
   END IF;

@@ -212,3 +212,50 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 COMMENT ON FUNCTION mesh.as_of(timestamptz, text[], text[], text[]) IS 'Returns the resources, or those of some kinds, namespaces and names, as they were at a time.';
+
+-- time_meant reads a time as people type it: what Postgres takes for one, a time of today, or how long
+-- ago.
+CREATE OR REPLACE FUNCTION mesh_internal.time_meant(moment text) RETURNS timestamptz
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  long interval;
+BEGIN
+  BEGIN
+    RETURN (CASE WHEN moment ~ '^\s*\d\d?:\d\d' THEN 'today ' ELSE '' END || moment)::timestamptz;
+  EXCEPTION WHEN data_exception THEN
+    NULL; -- it may be an interval
+  END;
+  BEGIN
+    long := moment::interval;
+  EXCEPTION WHEN data_exception THEN
+    NULL;
+  END;
+  IF long < interval '0' THEN
+    RETURN now() + long;
+  END IF;
+  RAISE invalid_datetime_format USING MESSAGE = format('"%s" is neither a revision nor a time', moment),
+    HINT = CASE WHEN long IS NOT NULL THEN format('write ''%s ago''', moment) ELSE 'write a revision, such as 12, or a time, such as ''2026-05-01 12:00'', ''12:00'', ''yesterday'' or ''10 minutes ago''' END;
+END $$;
+
+-- is_revision reports whether a text is the number of a revision.
+CREATE OR REPLACE FUNCTION mesh_internal.is_revision(moment text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$ SELECT moment ~ '^\s*-?\d{1,18}\s*$' $$;
+
+-- revision_meant returns the revision that a text names, or that was the newest at its time.
+CREATE OR REPLACE FUNCTION mesh_internal.revision_meant(moment text) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN CASE WHEN moment IS NULL THEN NULL WHEN mesh_internal.is_revision(moment) THEN moment::bigint ELSE mesh.revision_at(mesh_internal.time_meant(moment)) END;
+END $$;
+
+-- A literal without a type could be a revision or a time. Postgres takes a function of text for it, if
+-- there is one.
+CREATE OR REPLACE FUNCTION mesh.as_of(at text, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (
+  api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb,
+  revision bigint, generation bigint, created_at timestamptz, updated_at timestamptz)
+LANGUAGE sql STABLE AS $$
+  SELECT * FROM mesh.as_of(mesh_internal.revision_meant(at), kinds, namespaces, names)
+$$;
+
+COMMENT ON FUNCTION mesh.as_of(text, text[], text[], text[]) IS 'Returns the resources, or those of some kinds, namespaces and names, as they were at a revision or a time, as people type it: 2026-05-01 12:00, 12:00, yesterday, 10 minutes ago.';

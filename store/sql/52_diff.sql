@@ -135,6 +135,14 @@ $$;
 
 COMMENT ON FUNCTION mesh.diff(timestamptz, timestamptz, text[], text[], text[]) IS 'Returns what differs between time a and time b, or now: a row for each field.';
 
+CREATE OR REPLACE FUNCTION mesh.diff(a text, b text DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
+LANGUAGE sql STABLE AS $$
+  SELECT * FROM mesh.diff(mesh_internal.revision_meant(a), mesh_internal.revision_meant(b), kinds, namespaces, names)
+$$;
+
+COMMENT ON FUNCTION mesh.diff(text, text, text[], text[], text[]) IS 'Returns what differs between a and b, or now, each a revision or a time as people type it: 2026-05-01 12:00, 12:00, yesterday, 10 minutes ago.';
+
 CREATE OR REPLACE FUNCTION mesh.diff_text(a bigint, b bigint DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (diff text)
 LANGUAGE sql STABLE AS $$

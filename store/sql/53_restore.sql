@@ -67,3 +67,17 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION mesh.restore(timestamptz, text[], text[], text[]) IS 'Makes the resources, or those of some kinds, namespaces and names, what they were at a time. Returns what it changed.';
+
+CREATE OR REPLACE FUNCTION mesh.restore(at text, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (operation text, api_group text, kind text, namespace text, name text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh_internal.require_moment('revision or time', at);
+  IF mesh_internal.is_revision(at) THEN
+    RETURN QUERY SELECT * FROM mesh.restore(at::bigint, kinds, namespaces, names);
+  ELSE
+    RETURN QUERY SELECT * FROM mesh.restore(mesh_internal.time_meant(at), kinds, namespaces, names);
+  END IF;
+END $$;
+
+COMMENT ON FUNCTION mesh.restore(text, text[], text[], text[]) IS 'Makes the resources, or those of some kinds, namespaces and names, what they were at a revision or a time, as people type it: 2026-05-01 12:00, 12:00, yesterday, 10 minutes ago. Returns what it changed.';

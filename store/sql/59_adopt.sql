@@ -1,6 +1,6 @@
 -- Rows of mesh.resources can come around the triggers: from a dump of that table alone, or written
--- with triggers off. Then the history does not know them, or knows better. Such strays are adopted
--- into a revision of their own, so that everybody learns of them as of any change.
+-- with triggers off. Then the history does not know them, or knows better, or says otherwise. Such
+-- strays are adopted into a revision of their own, so that everybody learns of them as of any change.
 
 -- lock_unknown locks the resources whose transaction is unknown, and returns their positions. It
 -- skips those that somebody is writing, which will be known in a moment.
@@ -26,17 +26,31 @@ BEGIN
     FOR NO KEY UPDATE OF r SKIP LOCKED);
 END $$;
 
--- is_adopting reports whether the running transaction adopts strays. Then nothing that is stored
--- already is refused.
-CREATE OR REPLACE FUNCTION mesh_internal.is_adopting() RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+-- changed_around has the rows that an UPDATE around the triggers has left: they bear a transaction of
+-- which the history says otherwise, or nothing. What of the history is pruned cannot tell. Rows as
+-- triggers wrote them are passed over by their xmin alone.
+CREATE OR REPLACE VIEW mesh_internal.changed_around AS
+  SELECT r.ctid AS place, r.xmin AS writer, r.api_group, r.kind, r.namespace, r.name, t.revision
+  FROM mesh.resources r JOIN mesh_internal.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at
+    LEFT JOIN mesh_internal.changes c ON c.transaction_id = t.id AND c.kind = r.kind AND c.api_group = r.api_group AND c.namespace = r.namespace AND c.name = r.name
+  WHERE r.xmin <> r.xid::xid AND t.revision > (SELECT i.pruned_through FROM mesh_internal.installation i)
+    AND (c.after_spec, c.after_labels, c.after_annotations) IS DISTINCT FROM (r.spec, r.labels, r.annotations);
+
+COMMENT ON VIEW mesh_internal.changed_around IS 'Internal. Read mesh.check_installation.';
+
+-- lock_changed does the same for rows of that view. One that somebody has changed since is at another
+-- place.
+CREATE OR REPLACE FUNCTION mesh_internal.lock_changed(seen xid8) RETURNS tid[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
-  RETURN coalesce(current_setting('mesh.adopting', true), '') = (SELECT secret FROM mesh_internal.installation)::text;
+  RETURN ARRAY(SELECT r.ctid FROM mesh.resources r
+    WHERE r.ctid = ANY (ARRAY(SELECT c.place FROM mesh_internal.changed_around c WHERE seen IS NULL OR age(c.writer) <= age(seen::xid)))
+    FOR NO KEY UPDATE OF r SKIP LOCKED);
 END $$;
 
 -- note_adopted records the strays as changes: from the last state in the history, or as new, with
 -- the generation and age that they have. They were locked before this statement began, so those
--- whose transaction is known by now became known meanwhile.
+-- of which the history says the same by now became known meanwhile.
 CREATE OR REPLACE FUNCTION mesh_internal.note_adopted(of bigint, places tid[]) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -55,7 +69,8 @@ BEGIN
       WHERE c.kind = r.kind AND c.api_group = r.api_group AND c.namespace = r.namespace AND c.name = r.name
       ORDER BY t.revision DESC LIMIT 1) last ON true
     LEFT JOIN LATERAL (SELECT last.*) l ON last.after_spec IS NOT NULL
-  WHERE r.ctid = ANY (places) AND (own.id IS NULL OR last.revision > own.revision);
+  WHERE r.ctid = ANY (places)
+    AND (own.id IS NULL OR (last.revision, last.after_spec, last.after_labels, last.after_annotations) IS DISTINCT FROM (own.revision, r.spec, r.labels, r.annotations));
   GET DIAGNOSTICS noted = ROW_COUNT;
   RETURN noted;
 END $$;
@@ -73,23 +88,25 @@ BEGIN
     PERFORM mesh_internal.require_owner('adopt resources');
   END IF;
   seen := pg_snapshot_xmin(pg_current_snapshot());
-  places := mesh_internal.lock_unknown() || mesh_internal.lock_superseded(before);
+  places := mesh_internal.lock_unknown() || mesh_internal.lock_superseded(before) || mesh_internal.lock_changed(before);
   adopted := 0;
   IF places <> '{}' THEN
     id := (mesh_internal.current_transaction()).id;
     adopted := mesh_internal.note_adopted(id, places);
   END IF;
   IF adopted > 0 THEN
-    PERFORM mesh_internal.begin_numbering();
+    PERFORM mesh_internal.begin_own_work('numbering');
     UPDATE mesh.resources r SET xid = pg_current_xact_id(), updated_at = now(), created_at = c.before_created_at,
-      generation = c.before_generation + (c.after_spec IS DISTINCT FROM c.before_spec)::int
+      generation = c.before_generation + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
+      rules = CASE WHEN EXISTS (SELECT FROM mesh_internal.changed_around a WHERE a.kind = r.kind AND a.api_group = r.api_group AND a.namespace = r.namespace AND a.name = r.name)
+        THEN 0 ELSE r.rules END -- what was checked was the row before the UPDATE
     FROM mesh_internal.changes c
     WHERE c.transaction_id = id AND r.ctid = ANY (places) AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
-    PERFORM mesh_internal.end_numbering(),
-      set_config('mesh.author', 'mesh.adopt', true), set_config('mesh.adopting', (SELECT secret FROM mesh_internal.installation)::text, true),
+    PERFORM mesh_internal.end_own_work('numbering'),
+      set_config('mesh.author', 'mesh.adopt', true), mesh_internal.begin_own_work('adopting'),
       set_config('mesh.message', format('adopted %s resources that came around the triggers, as out of a dump of their table', adopted), true),
       mesh_internal.expect_number(id);
   END IF;
 END $$;
 
-COMMENT ON FUNCTION mesh.adopt IS 'Makes a revision of the resources that came around the triggers, from a dump of the table alone for instance, and returns how many there were. Every mcp-server calls it at its start and now and then.';
+COMMENT ON FUNCTION mesh.adopt IS 'Makes a revision of the resources that came around the triggers or were changed there, from a dump of the table alone for instance, and returns how many there were. Every mcp-server calls it at its start and after rows were inserted.';

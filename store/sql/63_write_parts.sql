@@ -66,7 +66,8 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END
 $$;
 
--- with_whole_places returns a row with its positions written as integers, and refuses others.
+-- with_whole_places returns a row with its positions written as integers, and refuses others. What is
+-- beyond the end of a list is its end.
 CREATE OR REPLACE FUNCTION mesh_internal.with_whole_places(v mesh_internal.editable_views, row_of_view jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -77,8 +78,11 @@ BEGIN
     IF NOT mesh_internal.is_whole(row_of_view ->> place) THEN
       RAISE check_violation USING MESSAGE = format('the column %s of mesh.%I must be an integer, got %s', place, v.view, row_of_view ->> place), HINT = 'positions count from 0',
         SCHEMA = 'mesh', TABLE = v.view, COLUMN = place, CONSTRAINT = 'resource_is_valid';
+    ELSIF (row_of_view ->> place)::numeric < 0 THEN
+      RAISE check_violation USING MESSAGE = format('the column %s of mesh.%I must not be negative, got %s', place, v.view, row_of_view ->> place), HINT = 'positions count from 0, which is the first',
+        SCHEMA = 'mesh', TABLE = v.view, COLUMN = place, CONSTRAINT = 'resource_is_valid';
     END IF;
-    row_of_view := row_of_view || jsonb_build_object(place, trunc((row_of_view ->> place)::numeric));
+    row_of_view := row_of_view || jsonb_build_object(place, trunc(least((row_of_view ->> place)::numeric, 2147483647)));
   END LOOP;
   RETURN row_of_view;
 END $$;
@@ -86,9 +90,9 @@ END $$;
 -- place_in returns the position of a new part: the given one, or the end.
 CREATE OR REPLACE FUNCTION mesh_internal.place_in(v mesh_internal.editable_views, r mesh.resources, wanted jsonb) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT greatest(least((wanted ->> 'position')::bigint, jsonb_array_length(mesh_internal.items_of(r.spec #> mesh_internal.list_of(v, wanted))) + (
+  SELECT least((wanted ->> 'position')::bigint, jsonb_array_length(mesh_internal.items_of(r.spec #> mesh_internal.list_of(v, wanted))) + (
     SELECT count(*) FROM mesh_internal.part_edits e
-    WHERE e.xid = pg_current_xact_id() AND e.operation = 'insert' AND e.view = v.view AND e.namespace = r.namespace AND e.parent = r.name AND e.list = mesh_internal.list_of(v, wanted))), 0)
+    WHERE e.xid = pg_current_xact_id() AND e.operation = 'insert' AND e.view = v.view AND e.namespace = r.namespace AND e.parent = r.name AND e.list = mesh_internal.list_of(v, wanted)))
 $$;
 
 -- check_key refuses a row that does not say where it belongs, or that changes a column which
@@ -240,7 +244,7 @@ DECLARE
   place int;
 BEGIN
   FOR part, place IN SELECT u.part, u.place FROM unnest(coming, places) WITH ORDINALITY AS u (part, place, i) ORDER BY u.place NULLS LAST, i LOOP
-    place := greatest(least(place, cardinality(parts)), 0);
+    place := least(place, cardinality(parts));
     parts := parts[:place] || part || parts[place + 1:];
   END LOOP;
   RETURN to_jsonb(parts);

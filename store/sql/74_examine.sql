@@ -275,7 +275,7 @@ DECLARE
       OR f.namespace IN (SELECT n FROM (SELECT DISTINCT namespace FROM unnest(problems)) AS names (n) WHERE mesh.setting('strict_references', n) = 'on')
       AND f.code NOT IN ('unsupported', 'put-back', 'unreachable-route')); -- which are no references
 BEGIN
-  RETURN CASE WHEN refused = '{}' OR mesh_internal.is_adopting() THEN '{}' ELSE refused END;
+  RETURN CASE WHEN refused = '{}' OR mesh_internal.does_own_work('adopting') THEN '{}' ELSE refused END;
 END $$;
 
 -- tell_problems warns of problems, the first ten in full; or refuses them all if one is in a strict

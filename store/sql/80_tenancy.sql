@@ -14,36 +14,45 @@ COMMENT ON COLUMN mesh.grants.granted_by IS 'Which role granted it.';
 COMMENT ON COLUMN mesh.grants.granted_at IS 'When.';
 COMMENT ON COLUMN mesh.grants.in_force IS 'Whether it gives anything. Not if the role that it was made for was dropped, though there may be another of that name: mesh.revoke_all(role) clears it.';
 
--- privileges_of_tenants lists the privileges that a tenant needs, one line per object. Tables with
--- row-level security are open to everybody, as far as it lets them, and writable if they have a
--- policy for that. Of the other tables only those are open that describe kinds. Functions guard
--- themselves.
+-- tables_of_tenants lists the privileges on tables and views that a tenant needs, with the columns that
+-- they are for, if not for all. Tables with row-level security are open to everybody, as far as it lets
+-- them, and writable if they have a policy for that. Of the other tables only those are open that
+-- describe kinds.
 --
 -- Whoever may delete from a table, or change it as a whole, may also lock it, and with it
 -- everybody. So tenants get privileges on single columns, which do not count for that, and delete
 -- through views and functions.
+CREATE OR REPLACE FUNCTION mesh_internal.tables_of_tenants(server boolean) RETURNS TABLE (relation regclass, privilege text, columns name[])
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT 'mesh_internal.transactions'::regclass, 'SELECT', '{revision,xid,begun_at}'::name[] WHERE NOT server -- by which mesh_internal.visible_resources finds the revision
+  UNION ALL
+  SELECT c.oid, p.privilege, CASE WHEN w.written AND NOT server AND p.privilege <> 'SELECT' THEN
+      ARRAY(SELECT a.attname FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum) END
+  FROM pg_class c,
+    LATERAL (SELECT c.relkind = 'r' AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd <> 'r') AS written,
+      (SELECT coalesce(bit_or(t.tgtype), 0::smallint) FROM pg_trigger t WHERE t.tgrelid = c.oid AND c.relkind = 'v' AND t.tgname NOT IN ('refuse_row', 'refuse_statement')) AS replaced) w,
+    LATERAL (VALUES ('SELECT', server OR c.relkind = 'v' OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables())),
+      ('INSERT', w.written OR w.replaced & 4 > 0), ('UPDATE', w.written OR w.replaced & 16 > 0), ('DELETE', w.written AND server OR w.replaced & 8 > 0)) p (privilege, needed)
+  WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind IN ('r', 'v') AND p.needed
+    AND (server OR c.oid = ANY ((SELECT mesh_internal.views_of_users())::regclass[]) OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables()))
+$$;
+
+-- routines_of_tenants lists the functions that a tenant must be able to execute. They guard themselves.
+CREATE OR REPLACE FUNCTION mesh_internal.routines_of_tenants(server boolean) RETURNS regprocedure[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT ARRAY(SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'mesh'::regnamespace OR server AND p.pronamespace = 'mesh_internal'::regnamespace)
+    || CASE WHEN NOT server THEN mesh_internal.run_by_callers() END
+$$;
+
+-- privileges_of_tenants lists the privileges that a tenant needs, as GRANT takes them.
 CREATE OR REPLACE FUNCTION mesh_internal.privileges_of_tenants(server boolean) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'USAGE ON SCHEMA mesh, mesh_internal'
   UNION ALL
-  SELECT 'EXECUTE ON ALL ROUTINES IN SCHEMA mesh' || CASE WHEN server THEN ', mesh_internal' ELSE '' END
+  SELECT 'EXECUTE ON ROUTINE ' || array_to_string(mesh_internal.routines_of_tenants(server), ', ')
   UNION ALL
-  SELECT 'EXECUTE ON ROUTINE ' || array_to_string(mesh_internal.run_by_callers(), ', ') WHERE NOT server
-  UNION ALL
-  SELECT 'SELECT (revision, xid, begun_at) ON mesh_internal.transactions' WHERE NOT server -- by which mesh_internal.visible_resources finds the revision
-  UNION ALL
-  SELECT format('%s ON %s', concat_ws(', ',
-      CASE WHEN server OR c.relkind = 'v' OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables()) THEN 'SELECT' END,
-      CASE WHEN w.written THEN 'INSERT' || w.columns WHEN bool_or(t.tgtype & 4 > 0) THEN 'INSERT' END,
-      CASE WHEN w.written THEN 'UPDATE' || w.columns WHEN bool_or(t.tgtype & 16 > 0) THEN 'UPDATE' END,
-      CASE WHEN w.written AND server OR bool_or(t.tgtype & 8 > 0) THEN 'DELETE' END), c.oid::regclass)
-  FROM pg_class c LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND c.relkind = 'v' AND t.tgname NOT IN ('refuse_row', 'refuse_statement'),
-    LATERAL (SELECT c.relkind = 'r' AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd <> 'r') AS written,
-      CASE WHEN server THEN '' ELSE (SELECT format(' (%s)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum))
-        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) END AS columns) w
-  WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind IN ('r', 'v')
-    AND (server OR c.oid = ANY ((SELECT mesh_internal.views_of_users())::regclass[]) OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables()))
-  GROUP BY c.oid, c.relkind, c.relrowsecurity, c.relname, w.written, w.columns
+  SELECT format('%s ON %s', string_agg(concat(t.privilege, (SELECT ' (' || string_agg(quote_ident(c), ', ') || ')' FROM unnest(t.columns) c)), ', '), t.relation)
+    FROM mesh_internal.tables_of_tenants(server) t GROUP BY t.relation
 $$;
 
 -- public_tables lists the tables that say nothing about anybody's resources.
@@ -161,6 +170,50 @@ BEGIN
   END IF;
 END $$;
 
+-- lacked_privileges lists what roles with grants lack of the privileges that these need, as after a
+-- REVOKE, or after a dump of which some GRANTs failed. What others have added is not looked at.
+CREATE OR REPLACE FUNCTION mesh_internal.lacked_privileges() RETURNS TABLE (role text, privilege text, object text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  WITH roles AS MATERIALIZED (
+    SELECT g.role, g.role_id AS oid, bool_or(g.privilege = 'server') AS server FROM mesh_internal.every_grant g WHERE g.held AND NOT mesh_internal.is_owner(g.role) GROUP BY g.role, g.role_id
+  ), made AS MATERIALIZED (SELECT i.kind, i.name FROM mesh_internal.installed_objects i WHERE i.state <> 'foreign'),
+  tables AS MATERIALIZED (
+    SELECT s.server, t.*, t.relation::text AS name FROM (SELECT DISTINCT server FROM roles) s, mesh_internal.tables_of_tenants(s.server) t
+    WHERE EXISTS (SELECT FROM made m WHERE m.kind IN ('table', 'view') AND m.name = t.relation::text)
+  ), columns AS MATERIALIZED (
+    SELECT t.server, t.relation, t.privilege, t.name, c FROM tables t, unnest(t.columns) c WHERE EXISTS (SELECT FROM made m WHERE m.kind = 'column' AND m.name = format('%s.%I', t.name, c))
+  ), routines AS MATERIALIZED (
+    SELECT s.server, f AS routine, f::text AS name FROM (SELECT DISTINCT server FROM roles) s, unnest(mesh_internal.routines_of_tenants(s.server)) f
+    WHERE EXISTS (SELECT FROM made m WHERE m.kind = 'function' AND m.name = f::text)
+  )
+  SELECT r.role, 'USAGE', 'mesh' FROM roles r WHERE NOT has_schema_privilege(r.oid, 'mesh', 'USAGE')
+  UNION ALL
+  SELECT r.role, t.privilege, t.name FROM roles r JOIN tables t USING (server) WHERE t.columns IS NULL AND NOT has_table_privilege(r.oid, t.relation, t.privilege)
+  UNION
+  SELECT r.role, c.privilege, c.name FROM roles r JOIN columns c USING (server) WHERE NOT has_column_privilege(r.oid, c.relation, c.c, c.privilege)
+  UNION ALL
+  SELECT r.role, 'EXECUTE', f.name FROM roles r JOIN routines f USING (server) WHERE NOT has_function_privilege(r.oid, f.routine, 'EXECUTE')
+$$;
+
+-- told_grants says of which roles the grants give nothing, or less than they should.
+CREATE OR REPLACE FUNCTION mesh_internal.told_grants() RETURNS TABLE (role text, difference text, advice text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  WITH restored AS (SELECT n.nspacl IS NULL AS bare FROM pg_namespace n WHERE n.nspname = 'mesh_internal') -- see mesh_internal.regain_privileges
+  SELECT g.role, CASE WHEN NOT g.present THEN 'are of a role that is not there, and give nothing: it was dropped or renamed, or was missing at a restore'
+      WHEN r.bare THEN 'give nothing: the privileges that come with them were not restored'
+      ELSE 'are of a role that was dropped or renamed, or was missing at a restore, and give nothing: another role has its name now' END,
+    CASE WHEN NOT g.present THEN format('run: SELECT mesh.revoke_all(%L); or, if the role is to come back, create it and grant it anew what mesh.grants lists', g.role)
+      WHEN r.bare THEN 'run mcp-server migrate up, which grants them again'
+      ELSE format('run: SELECT mesh.revoke_all(%L); grant anew what is meant for the role of today', g.role) END
+  FROM (SELECT DISTINCT e.role, e.role_id IS NOT NULL AS present FROM mesh_internal.every_grant e WHERE NOT e.held AND NOT mesh_internal.is_owner(e.role)) g, restored r
+  UNION ALL
+  SELECT l.role, format('give less than they should: the role lacks %s on %s%s', (array_agg(l.privilege ORDER BY l.object, l.privilege))[1], min(l.object),
+      CASE WHEN count(*) > 1 THEN format(', and %s more privileges', count(*) - 1) ELSE '' END),
+    'run mcp-server migrate up, which grants it again'
+  FROM mesh_internal.lacked_privileges() l GROUP BY l.role
+  ORDER BY 1
+$$;
+
 -- forget_namesake deletes what a former role of the name was granted, before a role gets grants.
 CREATE OR REPLACE FUNCTION mesh_internal.forget_namesake(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -173,8 +226,8 @@ BEGIN
   END IF;
 END $$;
 
--- refresh_privileges runs at the end of a migration. New objects have Postgres's default
--- privileges, and so has everything that was restored from a dump without privileges.
+-- refresh_privileges runs at the end of a migration, after its objects were noted. New objects have
+-- Postgres's default privileges, and so has everything that was restored from a dump without privileges.
 CREATE OR REPLACE FUNCTION mesh_internal.refresh_privileges() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -184,7 +237,7 @@ BEGIN
   roles := ARRAY(SELECT DISTINCT role FROM mesh_internal.every_grant WHERE held AND NOT mesh_internal.is_owner(role));
   IF EXISTS (SELECT FROM pg_proc WHERE pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND proacl IS NULL)
     OR EXISTS (SELECT FROM pg_class WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND relkind IN ('r', 'v') AND relacl IS NULL)
-    OR EXISTS (SELECT FROM unnest(roles) role WHERE NOT (has_schema_privilege(role, 'mesh', 'USAGE') AND has_schema_privilege(role, 'mesh_internal', 'USAGE')))
+    OR EXISTS (SELECT FROM mesh_internal.lacked_privileges())
     OR EXISTS (SELECT FROM mesh_internal.namespace_grants g WHERE g.role = ANY (roles) AND g.privilege <> 'server' AND has_table_privilege(g.role, 'mesh.resources', 'DELETE')) THEN
     REVOKE ALL ON ALL TABLES IN SCHEMA mesh, mesh_internal FROM PUBLIC;
     REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh, mesh_internal FROM PUBLIC;

@@ -131,21 +131,39 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WHERE c.attrelid = mesh_internal.table_in(is_in_place.name)::regclass AND c.attname = (parse_ident(is_in_place.name))[3]
 $$;
 
--- explained_objects is differing_objects in words. A column that is missing and one that is not of the
--- mesh are one with another name if they are alike; what names it differs with it.
+-- local_name returns the name of a view in its schema.
+CREATE OR REPLACE FUNCTION mesh_internal.local_name(name text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT quote_ident((parse_ident(name))[2]) $$;
+
+-- reads reports whether a view reads another.
+CREATE OR REPLACE FUNCTION mesh_internal.reads(view text, other text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT EXISTS (SELECT FROM pg_rewrite w JOIN pg_depend p ON p.classid = 'pg_rewrite'::regclass AND p.objid = w.oid
+    WHERE w.ev_class = to_regclass(view) AND p.refclassid = 'pg_class'::regclass AND p.refobjid = to_regclass(other))
+$$;
+
+-- explained_objects is differing_objects in words. A column or view that is missing and one that is not
+-- of the mesh are one with another name if they are alike; what names it differs with it.
 CREATE OR REPLACE FUNCTION mesh_internal.explained_objects() RETURNS TABLE (kind text, name text, difference text, advice text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WITH d AS MATERIALIZED (SELECT * FROM mesh_internal.differing_objects()),
-  renamed AS MATERIALIZED (
-    SELECT m.name AS was, e.name AS is, mesh_internal.table_in(m.name) AS table_name, mesh_internal.last_in(m.name) AS old, mesh_internal.last_in(e.name) AS new, mesh_internal.is_in_place(e.name) AS certain,
-      count(*) OVER (PARTITION BY m.name) = 1 AND count(*) OVER (PARTITION BY e.name) = 1 AS sole
-    FROM d m JOIN d e ON m.kind = 'column' AND e.kind = 'column' AND mesh_internal.table_in(m.name) = mesh_internal.table_in(e.name) AND m.present IS NULL AND e.noted IS NULL AND e.present = m.noted
+  alike AS MATERIALIZED (
+    SELECT m.kind, m.name AS was, e.name AS is, count(*) OVER (PARTITION BY m.kind, m.name) = 1 AND count(*) OVER (PARTITION BY e.kind, e.name) = 1 AS sole
+    FROM d m JOIN d e ON m.kind = e.kind AND m.present IS NULL AND e.noted IS NULL AND e.present = m.noted
+    WHERE m.kind = 'column' AND mesh_internal.table_in(m.name) = mesh_internal.table_in(e.name) OR m.kind = 'view' AND (parse_ident(m.name))[1] = (parse_ident(e.name))[1]
+  ), renamed AS MATERIALIZED (
+    SELECT a.kind, a.was, a.is, a.sole, mesh_internal.table_in(a.was) AS table_name,
+      CASE a.kind WHEN 'column' THEN mesh_internal.last_in(a.was) ELSE mesh_internal.local_name(a.was) END AS old,
+      CASE a.kind WHEN 'column' THEN mesh_internal.last_in(a.is) ELSE mesh_internal.local_name(a.is) END AS new,
+      CASE a.kind WHEN 'column' THEN mesh_internal.is_in_place(a.is) ELSE a.sole END AS certain
+    FROM alike a
   ), told AS (
-    SELECT d.*, (SELECT string_agg(r.new, ' or ' ORDER BY r.is) FROM renamed r WHERE r.was = d.name AND d.kind = 'column') AS new,
-      (SELECT string_agg(r.old, ' or ' ORDER BY r.was) FROM renamed r WHERE r.is = d.name AND d.kind = 'column') AS old,
-      (SELECT bool_and(r.certain) FROM renamed r WHERE d.name IN (r.was, r.is)) AS certain,
-      (SELECT bool_and(r.sole) FROM renamed r WHERE d.name IN (r.was, r.is)) AS sole,
-      (SELECT r.was FROM renamed r WHERE d.kind IN ('constraint', 'index', 'trigger') AND d.noted = CASE WHEN r.new ~ '^\w+$' THEN regexp_replace(d.present, '\m' || r.new || '\M', r.old, 'g') ELSE replace(d.present, r.new, r.old) END AND position(r.table_name IN concat(d.name, d.noted)) > 0 LIMIT 1) AS follows
+    SELECT d.*, (SELECT string_agg(r.new, ' or ' ORDER BY r.is) FROM renamed r WHERE r.was = d.name AND d.kind = r.kind) AS new,
+      (SELECT string_agg(r.old, ' or ' ORDER BY r.was) FROM renamed r WHERE r.is = d.name AND d.kind = r.kind) AS old,
+      (SELECT bool_and(r.certain) FROM renamed r WHERE d.kind = r.kind AND d.name IN (r.was, r.is)) AS certain,
+      (SELECT bool_and(r.sole) FROM renamed r WHERE d.kind = r.kind AND d.name IN (r.was, r.is)) AS sole,
+      (SELECT 'column back first: ' || r.was FROM renamed r WHERE r.kind = 'column' AND d.kind IN ('constraint', 'index', 'trigger') AND d.noted = CASE WHEN r.new ~ '^\w+$' THEN regexp_replace(d.present, '\m' || r.new || '\M', r.old, 'g') ELSE replace(d.present, r.new, r.old) END AND position(r.table_name IN concat(d.name, d.noted)) > 0
+        UNION ALL SELECT 'view back first: ' || r.was FROM renamed r WHERE r.kind = 'view' AND d.kind = 'view' AND d.noted <> d.present AND mesh_internal.reads(d.name, r.is) LIMIT 1) AS follows
     FROM d
   )
   SELECT d.kind, d.name, CASE
@@ -156,9 +174,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       WHEN d.kind IN ('function', 'view', 'policy') THEN 'is not what the migration made: somebody has replaced it'
       ELSE format('is not what the migration made: it is %s, and was %s', d.present, d.noted) END,
     CASE
-      WHEN d.follows IS NOT NULL THEN format('rename the column back first: %s is missing', d.follows)
+      WHEN d.follows IS NOT NULL THEN format('rename the %s is missing', d.follows)
       WHEN d.old IS NOT NULL AND d.certain THEN format('keep it, and do what the advice about %s says', d.old)
-      WHEN d.old IS NOT NULL THEN format('if it has the data of %s, which is missing, rename it to that. Otherwise %s', d.old, mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
+      WHEN d.old IS NOT NULL AND d.kind = 'column' THEN format('if it has the data of %s, which is missing, rename it to that. Otherwise %s', d.old, mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
+      WHEN d.kind = 'view' AND d.new IS NOT NULL AND d.certain THEN format('run: ALTER VIEW %s.%s RENAME TO %s', quote_ident((parse_ident(d.name))[1]), d.new, mesh_internal.local_name(d.name))
+      WHEN d.kind = 'view' THEN mesh_internal.advice_about(d.kind, d.name, d.noted, d.present)
       WHEN d.new IS NOT NULL AND d.sole AND d.certain THEN format('run: ALTER TABLE %s RENAME COLUMN %s TO %s', mesh_internal.table_in(d.name), d.new, mesh_internal.last_in(d.name))
       WHEN d.new IS NOT NULL THEN format('find out whether %s has its data, and rename that one back: ALTER TABLE %s RENAME COLUMN … TO %s. Otherwise %s', d.new, mesh_internal.table_in(d.name), mesh_internal.last_in(d.name),
         mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
@@ -168,6 +188,15 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     CASE WHEN d.kind IN ('column', 'constraint', 'trigger', 'policy', 'rule') THEN mesh_internal.table_in(d.name) END,
     CASE WHEN d.kind = 'index' AND d.noted IS NULL THEN (SELECT x.indrelid::regclass::text FROM pg_index x WHERE x.indexrelid = to_regclass(d.name)) END)) -- what is in a table of somebody else's is too, and what a view had is missing with it
   ORDER BY d.kind, d.name
+$$;
+
+-- told_resources names the first of the resources that were changed around the triggers, and says how
+-- many more there are.
+CREATE OR REPLACE FUNCTION mesh_internal.told_resources() RETURNS TABLE (name text, difference text, advice text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT concat_ws(' ', f.kind, concat_ws('/', nullif(f.namespace, ''), f.name)) || CASE WHEN f.place = 20 AND f.total > 20 THEN format(', and %s more', f.total - 20) ELSE '' END,
+    format('is not what revision %s made it: somebody has changed it with triggers off', f.revision), 'run: SELECT mesh.adopt(), which makes a revision of the change, that can be reverted'
+  FROM (SELECT c.kind, c.namespace, c.name, c.revision, row_number() OVER (ORDER BY c.kind, c.namespace, c.name) AS place, count(*) OVER () AS total FROM mesh_internal.changed_around c) f WHERE f.place <= 20 ORDER BY f.place
 $$;
 
 CREATE OR REPLACE FUNCTION mesh.check_installation() RETURNS TABLE (kind text, name text, difference text, advice text)
@@ -182,12 +211,8 @@ BEGIN
       'wait if mcp-server migrate up runs; otherwise run it, and do what its error says');
   END IF;
   RETURN QUERY SELECT * FROM mesh_internal.explained_objects();
-  RETURN QUERY
-    SELECT 'grants', g.role, 'are of a role that was dropped or renamed, and give nothing' || CASE WHEN g.again THEN ': another role has its name now' ELSE '' END,
-      format('run: SELECT mesh.revoke_all(%L)', g.role) || CASE WHEN g.again THEN '; grant anew what is meant for the role of today' ELSE '' END
-    FROM (SELECT DISTINCT role, role_id IS NOT NULL AS again FROM mesh_internal.every_grant WHERE NOT held) g
-    WHERE EXISTS (SELECT FROM pg_namespace WHERE nspname = 'mesh_internal' AND nspacl IS NOT NULL) -- see mesh_internal.regain_privileges
-    ORDER BY g.role;
+  RETURN QUERY SELECT 'grants', g.* FROM mesh_internal.told_grants() g;
+  RETURN QUERY SELECT 'resource', r.* FROM mesh_internal.told_resources() r;
 END $$;
 
-COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants of roles that were dropped or renamed; and what to do about each. Empty if all is as it was made. For the owner and servers.';
+COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants that give nothing, or less than they should, as of roles that were dropped or renamed, or were missing at a restore; resources that were changed with triggers off; and what to do about each. Empty if all is as it was made. For the owner and servers.';

@@ -61,6 +61,7 @@ func (p program) choose(cmd *cobra.Command, args []string, c choosing) (all []ch
 	}
 	if len(all) == 0 {
 		p.NothingFound(query)
+		p.TellUnknownNamespace(cmd.Context(), query, nil, nil)
 	}
 	return all, nil
 }

@@ -67,7 +67,7 @@ func TestDeleteByLabelsAndAll(t *testing.T) {
 	m := clitest.Bookinfo(t)
 	require.Equal(t, "virtualservice default/reviews deleted\nvirtualservice prod/reviews deleted\ndry run: nothing was changed\n", m.OK("delete", "vs", "-l", "app=reviews", "-A", "--dry-run"))
 	require.Equal(t, "virtualservice default/ratings deleted\nrevision 2\n", m.OK("delete", "vs,dr", "-l", "app=ratings"))
-	require.Equal(t, clitest.Result{Err: "nothing found in namespace other\n"}, m.Run("delete", "vs", "--all", "-n", "other"))
+	require.Equal(t, clitest.Result{Err: "nothing found in namespace other\nnote: there is no resource in a namespace \"other\", and no grant names it\n"}, m.Run("delete", "vs", "--all", "-n", "other"))
 	require.Equal(t, "destinationrule default/reviews deleted\nvirtualservice default/reviews deleted\nrevision 3\n", m.OK("delete", "vs,dr", "--all"))
 	require.Equal(t, "gatewayclass pgmesh deleted\nrevision 4\n", m.OK("delete", "gc", "--all"))
 	require.Equal(t, "virtualservice prod/reviews deleted\nrevision 5\n", m.OK("delete", "all", "--all", "-n", "prod"))

@@ -76,6 +76,7 @@ func (p program) describe(ctx context.Context, query []arguments.Wanted) error {
 	found, missing := p.Namespace.Find(query, read.Resources)
 	if len(found) == 0 && len(missing) == 0 {
 		p.NothingFound(query)
+		p.TellUnknownNamespace(ctx, query, nil, read.Resources)
 		return nil
 	}
 	d := &describer{program: p}

@@ -158,6 +158,7 @@ func (p program) get(ctx context.Context, g getting) error {
 			return nil
 		}
 	}
+	defer p.TellUnknownNamespace(ctx, g.query, g.labels, chosen)
 	return p.PrintFound(g.query, g.labels, chosen, func(found []*kinds.Resource) output.Statuses {
 		known := p.statuses(ctx, found)
 		for _, status := range known {

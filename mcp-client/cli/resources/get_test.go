@@ -115,6 +115,32 @@ func TestGetMissingResource(t *testing.T) {
 	require.Equal(t, clitest.Result{Code: 1, Out: "virtualservice.networking.istio.io/default/reviews\n", Err: "error: VirtualService default/nothing-like-it: not found\n"}, r)
 }
 
+// A namespace that is misspelt has nothing in it, which is no answer. Who asks for one that is there, or for
+// what has no namespace, is told no such thing.
+func TestAMisspeltNamespaceIsTold(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	const note = "note: there is no resource in a namespace \"prd\", and no grant names it (did you mean \"prod\"?)\n"
+	for args, want := range map[string]clitest.Result{
+		"get virtualservices -n prd": {Err: "nothing found in namespace prd\n" + note},
+		"get vs -n prd -o name":      {Err: note},
+		"get vs,gc -n prd -o name":   {Out: "gatewayclass.gateway.networking.k8s.io/pgmesh\n", Err: note},
+		"get all -n prd -o name":     {Out: "gatewayclass.gateway.networking.k8s.io/pgmesh\n", Err: note},
+		"describe vs -n prd":         {Err: "nothing found in namespace prd\n" + note},
+		"delete vs --all -n prd":     {Err: "nothing found in namespace prd\n" + note},
+		"get wasmplugins -n prod":    {Err: "nothing found in namespace prod\n"},
+		"get vs -n prod -l app=x":    {Err: "nothing found in namespace prod\n"},
+		"get gc -n prd -o name":      {Out: "gatewayclass.gateway.networking.k8s.io/pgmesh\n"},
+		"get gc -n prd -l app=x":     {Err: "nothing found in namespace prd\n"},
+		"get vs reviews -n prd":      {Code: 1, Err: "error: VirtualService prd/reviews: not found (there is one in the namespace default)\n"},
+		"get gw -A":                  {Err: "nothing found in any namespace (the Gateway of gateway.networking.k8s.io is another kind: gtw)\n"},
+	} {
+		require.Equal(t, want, m.Run(strings.Fields(args)...), args)
+	}
+	w := m.Follow("get", "vs", "-n", "prd", "-w")
+	require.Equal(t, strings.Split(strings.TrimSpace("nothing found in namespace prd\n"+note), "\n"), w.Lines(w.Err, 2))
+}
+
 func TestGetChoosesSortsAndShows(t *testing.T) {
 	t.Parallel()
 	m := clitest.Bookinfo(t)

@@ -77,6 +77,7 @@ func (w *getWatch) printFirst(ctx context.Context, b kinds.Batch) error {
 		return err
 	}
 	p := w.program
+	defer p.TellUnknownNamespace(ctx, w.getting.query, w.labels, chosen)
 	return p.PrintFound(w.getting.query, w.labels, chosen, func(found []*kinds.Resource) output.Statuses { return w.statuses.begin(ctx, found, b.Revision) })
 }
 

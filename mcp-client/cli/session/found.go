@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
 // SelectorHelp says how labels are selected.
@@ -45,4 +47,29 @@ func (s *Session) NothingFound(query []arguments.Wanted) {
 		hint = arguments.HintOfNamesake(query[0].Kind)
 	}
 	fmt.Fprintf(s.Err, "nothing found in %s%s\n", s.Namespace, hint)
+}
+
+// TellUnknownNamespace says that the namespace of the command is most likely misspelt, if the server knows
+// nothing of it. It is for lists that have found nothing there: what has no namespace does not count. Servers
+// that cannot say, or not to this caller, are passed over.
+func (s *Session) TellUnknownNamespace(ctx context.Context, query []arguments.Wanted, labels selector.Selector, all []*kinds.Resource) {
+	bound := slices.ContainsFunc(query, func(w arguments.Wanted) bool { return w.Kind.Namespaced && w.Namespace == "" })
+	if !s.Namespace.Chosen || s.Namespace.All || !bound {
+		return
+	}
+	found, missing := s.Namespace.Find(query, all)
+	if len(missing) > 0 || slices.ContainsFunc(found, func(r *kinds.Resource) bool { return r.Kind.Namespaced && labels.Matches(r.Labels) }) {
+		return
+	}
+	answer, err := Ask(ctx, s, adminv1.AdminServiceClient.List, &adminv1.ListRequest{Namespaces: []string{s.Namespace.Name}, PageSize: 1, CheckNamespaces: true})
+	if err != nil {
+		return
+	}
+	for _, unknown := range answer.GetCheckedNamespaces().GetUnknown() {
+		hint := ""
+		if near := unknown.GetNearest(); near != "" {
+			hint = fmt.Sprintf(" (did you mean %q?)", near)
+		}
+		fmt.Fprintf(s.Err, "note: there is no resource in a namespace %q, and no grant names it%s\n", unknown.GetName(), hint)
+	}
 }

@@ -105,4 +105,4 @@ SELECT mesh_internal.note_objects()
 
 -- name: CountDiffering
 -- How many objects of the schema others have changed. Older schemas do not know.
-SELECT count(*) FROM mesh.check_installation() WHERE kind NOT IN ('schema', 'grants')
+SELECT count(*) FROM mesh.check_installation() WHERE kind NOT IN ('schema', 'grants', 'resource')

@@ -22,6 +22,18 @@ SELECT version_id, tstamp FROM mesh.schema_version WHERE is_applied AND version_
 -- Whether the schema has version 39 or later.
 SELECT to_regclass('mesh_internal.installation') IS NOT NULL
 
+-- fragment: InternalExists
+EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'mesh_internal') AND c.relname = 'installation')
+
+-- name: HalfWithVersions
+-- Whether the schema mesh_internal has what a migration made there, and whether it should, by the table of versions. The
+-- catalog is asked in the same query, for another program may migrate.
+SELECT {{InternalExists}}, coalesce(max(v.version_id) >= 39, false) FROM mesh.schema_version v WHERE v.is_applied
+
+-- name: HalfWithoutVersions
+-- The same, of a schema mesh without a table of versions.
+SELECT {{InternalExists}}, false
+
 -- name: Installed
 -- Which parts of the schema are of some digests.
 SELECT coalesce(bool_or(i.code_digest = $1 AND i.views_digest = i.code_digest || i.registry_digest), false), coalesce(bool_or(i.registry_digest = $2), false)

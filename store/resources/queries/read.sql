@@ -12,6 +12,10 @@ ORDER BY kind COLLATE "C", api_group COLLATE "C", namespace COLLATE "C", name CO
 SELECT namespace, name FROM mesh.resources
 WHERE kind = $1 AND api_group = $2 AND (namespace = $3 OR name = $4) ORDER BY name <> $4, namespace, name LIMIT 2000
 
+-- name: Namespaces
+-- The namespaces that have resources or secrets, or that grants name.
+SELECT n.namespace FROM (SELECT namespace FROM mesh.resources UNION SELECT namespace FROM mesh.secrets UNION SELECT namespace FROM mesh.grants) n WHERE n.namespace NOT IN ('', '*')
+
 -- name: Overview
 -- The newest and oldest revision, and how many changes wait for a confirmation.
 SELECT newest, mesh.oldest_revision(), (SELECT time FROM mesh.revisions WHERE revision = newest),

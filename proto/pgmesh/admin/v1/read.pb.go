@@ -358,9 +358,11 @@ type ListRequest struct {
 	// At most so many in one answer: 500 if it is 0, and no more than 2,000. An answer that would become too large ends early.
 	PageSize int32 `protobuf:"varint,8,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// The next_page_token of the page before; everything else must be as it was for that one.
-	PageToken     string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PageToken string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// If nothing is found, say of which of the namespaces nothing is known at all: most likely they are misspelt.
+	CheckNamespaces bool `protobuf:"varint,10,opt,name=check_namespaces,json=checkNamespaces,proto3" json:"check_namespaces,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ListRequest) Reset() {
@@ -467,6 +469,13 @@ func (x *ListRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListRequest) GetCheckNamespaces() bool {
+	if x != nil {
+		return x.CheckNamespaces
+	}
+	return false
+}
+
 type isListRequest_AsOf interface {
 	isListRequest_AsOf()
 }
@@ -491,8 +500,10 @@ type ListResponse struct {
 	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Empty after the last page.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// With check_namespaces, if there are no resources.
+	CheckedNamespaces *CheckedNamespaces `protobuf:"bytes,4,opt,name=checked_namespaces,json=checkedNamespaces,proto3" json:"checked_namespaces,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ListResponse) Reset() {
@@ -546,6 +557,111 @@ func (x *ListResponse) GetNextPageToken() string {
 	return ""
 }
 
+func (x *ListResponse) GetCheckedNamespaces() *CheckedNamespaces {
+	if x != nil {
+		return x.CheckedNamespaces
+	}
+	return nil
+}
+
+type CheckedNamespaces struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those that were asked for and have no resource, of any kind, and no secret, and that no grant names.
+	Unknown       []*UnknownNamespace `protobuf:"bytes,1,rep,name=unknown,proto3" json:"unknown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckedNamespaces) Reset() {
+	*x = CheckedNamespaces{}
+	mi := &file_pgmesh_admin_v1_read_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckedNamespaces) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckedNamespaces) ProtoMessage() {}
+
+func (x *CheckedNamespaces) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_read_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckedNamespaces.ProtoReflect.Descriptor instead.
+func (*CheckedNamespaces) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_read_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CheckedNamespaces) GetUnknown() []*UnknownNamespace {
+	if x != nil {
+		return x.Unknown
+	}
+	return nil
+}
+
+type UnknownNamespace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The name of a namespace that is alike and is known; empty if there is none, or for a caller who may not read all.
+	Nearest       string `protobuf:"bytes,2,opt,name=nearest,proto3" json:"nearest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnknownNamespace) Reset() {
+	*x = UnknownNamespace{}
+	mi := &file_pgmesh_admin_v1_read_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnknownNamespace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnknownNamespace) ProtoMessage() {}
+
+func (x *UnknownNamespace) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_read_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnknownNamespace.ProtoReflect.Descriptor instead.
+func (*UnknownNamespace) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_read_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *UnknownNamespace) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UnknownNamespace) GetNearest() string {
+	if x != nil {
+		return x.Nearest
+	}
+	return ""
+}
+
 var File_pgmesh_admin_v1_read_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_read_proto_rawDesc = "" +
@@ -581,7 +697,7 @@ const file_pgmesh_admin_v1_read_proto_rawDesc = "" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x04timeB\a\n" +
 	"\x05as_of\"D\n" +
 	"\vGetResponse\x125\n" +
-	"\bresource\x18\x01 \x01(\v2\x19.pgmesh.admin.v1.ResourceR\bresource\"\xab\x02\n" +
+	"\bresource\x18\x01 \x01(\v2\x19.pgmesh.admin.v1.ResourceR\bresource\"\xd6\x02\n" +
 	"\vListRequest\x12\x14\n" +
 	"\x05kinds\x18\x01 \x03(\tR\x05kinds\x12\x1e\n" +
 	"\n" +
@@ -594,12 +710,20 @@ const file_pgmesh_admin_v1_read_proto_rawDesc = "" +
 	"\x04time\x18\a \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x04time\x12\x1b\n" +
 	"\tpage_size\x18\b \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\t \x01(\tR\tpageTokenB\a\n" +
-	"\x05as_of\"\x8b\x01\n" +
+	"page_token\x18\t \x01(\tR\tpageToken\x12)\n" +
+	"\x10check_namespaces\x18\n" +
+	" \x01(\bR\x0fcheckNamespacesB\a\n" +
+	"\x05as_of\"\xde\x01\n" +
 	"\fListResponse\x127\n" +
 	"\tresources\x18\x01 \x03(\v2\x19.pgmesh.admin.v1.ResourceR\tresources\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageTokenB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12Q\n" +
+	"\x12checked_namespaces\x18\x04 \x01(\v2\".pgmesh.admin.v1.CheckedNamespacesR\x11checkedNamespaces\"P\n" +
+	"\x11CheckedNamespaces\x12;\n" +
+	"\aunknown\x18\x01 \x03(\v2!.pgmesh.admin.v1.UnknownNamespaceR\aunknown\"@\n" +
+	"\x10UnknownNamespace\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\anearest\x18\x02 \x01(\tR\anearestB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_read_proto_rawDescOnce sync.Once
@@ -613,7 +737,7 @@ func file_pgmesh_admin_v1_read_proto_rawDescGZIP() []byte {
 	return file_pgmesh_admin_v1_read_proto_rawDescData
 }
 
-var file_pgmesh_admin_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_pgmesh_admin_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_pgmesh_admin_v1_read_proto_goTypes = []any{
 	(*Resource)(nil),              // 0: pgmesh.admin.v1.Resource
 	(*Metadata)(nil),              // 1: pgmesh.admin.v1.Metadata
@@ -621,29 +745,33 @@ var file_pgmesh_admin_v1_read_proto_goTypes = []any{
 	(*GetResponse)(nil),           // 3: pgmesh.admin.v1.GetResponse
 	(*ListRequest)(nil),           // 4: pgmesh.admin.v1.ListRequest
 	(*ListResponse)(nil),          // 5: pgmesh.admin.v1.ListResponse
-	nil,                           // 6: pgmesh.admin.v1.Metadata.LabelsEntry
-	nil,                           // 7: pgmesh.admin.v1.Metadata.AnnotationsEntry
-	(*structpb.Struct)(nil),       // 8: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
-	(*ResourceRef)(nil),           // 10: pgmesh.admin.v1.ResourceRef
+	(*CheckedNamespaces)(nil),     // 6: pgmesh.admin.v1.CheckedNamespaces
+	(*UnknownNamespace)(nil),      // 7: pgmesh.admin.v1.UnknownNamespace
+	nil,                           // 8: pgmesh.admin.v1.Metadata.LabelsEntry
+	nil,                           // 9: pgmesh.admin.v1.Metadata.AnnotationsEntry
+	(*structpb.Struct)(nil),       // 10: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*ResourceRef)(nil),           // 12: pgmesh.admin.v1.ResourceRef
 }
 var file_pgmesh_admin_v1_read_proto_depIdxs = []int32{
 	1,  // 0: pgmesh.admin.v1.Resource.metadata:type_name -> pgmesh.admin.v1.Metadata
-	8,  // 1: pgmesh.admin.v1.Resource.spec:type_name -> google.protobuf.Struct
-	6,  // 2: pgmesh.admin.v1.Metadata.labels:type_name -> pgmesh.admin.v1.Metadata.LabelsEntry
-	7,  // 3: pgmesh.admin.v1.Metadata.annotations:type_name -> pgmesh.admin.v1.Metadata.AnnotationsEntry
-	9,  // 4: pgmesh.admin.v1.Metadata.creation_timestamp:type_name -> google.protobuf.Timestamp
-	9,  // 5: pgmesh.admin.v1.Metadata.update_timestamp:type_name -> google.protobuf.Timestamp
-	10, // 6: pgmesh.admin.v1.GetRequest.resource:type_name -> pgmesh.admin.v1.ResourceRef
-	9,  // 7: pgmesh.admin.v1.GetRequest.time:type_name -> google.protobuf.Timestamp
+	10, // 1: pgmesh.admin.v1.Resource.spec:type_name -> google.protobuf.Struct
+	8,  // 2: pgmesh.admin.v1.Metadata.labels:type_name -> pgmesh.admin.v1.Metadata.LabelsEntry
+	9,  // 3: pgmesh.admin.v1.Metadata.annotations:type_name -> pgmesh.admin.v1.Metadata.AnnotationsEntry
+	11, // 4: pgmesh.admin.v1.Metadata.creation_timestamp:type_name -> google.protobuf.Timestamp
+	11, // 5: pgmesh.admin.v1.Metadata.update_timestamp:type_name -> google.protobuf.Timestamp
+	12, // 6: pgmesh.admin.v1.GetRequest.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	11, // 7: pgmesh.admin.v1.GetRequest.time:type_name -> google.protobuf.Timestamp
 	0,  // 8: pgmesh.admin.v1.GetResponse.resource:type_name -> pgmesh.admin.v1.Resource
-	9,  // 9: pgmesh.admin.v1.ListRequest.time:type_name -> google.protobuf.Timestamp
+	11, // 9: pgmesh.admin.v1.ListRequest.time:type_name -> google.protobuf.Timestamp
 	0,  // 10: pgmesh.admin.v1.ListResponse.resources:type_name -> pgmesh.admin.v1.Resource
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	6,  // 11: pgmesh.admin.v1.ListResponse.checked_namespaces:type_name -> pgmesh.admin.v1.CheckedNamespaces
+	7,  // 12: pgmesh.admin.v1.CheckedNamespaces.unknown:type_name -> pgmesh.admin.v1.UnknownNamespace
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_admin_v1_read_proto_init() }
@@ -666,7 +794,7 @@ func file_pgmesh_admin_v1_read_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_admin_v1_read_proto_rawDesc), len(file_pgmesh_admin_v1_read_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
