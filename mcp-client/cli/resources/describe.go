@@ -38,7 +38,7 @@ changed them last, what is wrong with them, and which proxies run them.
 What refers to what is found by reading everything that the server has; who may see what is left aside there.`,
 		Example: `  mcp-client describe vs/reviews
   mcp-client describe serviceentries -A
-  mcp-client describe secret edge-certificate`,
+  mcp-client describe secrets -A`,
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !p.Output.IsTable() {
