@@ -13,9 +13,13 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// WriteReport prints a status for people: a line for each part, then what is wrong.
+// WriteReport prints a status for people: a line for each part, then what is wrong. That the machine
+// was revoked comes first, as nothing else matters then.
 func WriteReport(out io.Writer, r *status.Report, now time.Time) error {
 	w := newTable(out)
+	if v := r.Revoked; v != nil {
+		line(w, "membership", "revoked", when("since ", v.Since, now), "the "+v.Whom, v.Reason)
+	}
 	a := r.Agent
 	line(w, "agent", a.State, since(a.Since, now), fmt.Sprintf("process %d", a.PID), a.Version)
 	if d := r.Drain; d != nil {

@@ -63,7 +63,7 @@ func (a *agent) open(ctx context.Context) (err error) {
 	if a.apps, err = a.openAppServices(); err != nil {
 		return err
 	}
-	a.server.Parts = status.Parts{Identity: a.who.Status, Discovery: a.discovery.Report, DNS: a.apps.names.Status(), Envoy: a.supervisor.Status}
+	a.server.Parts = status.Parts{Identity: a.who.Status, Revoked: a.discovery.Revoked, Discovery: a.discovery.Report, DNS: a.apps.names.Status(), Envoy: a.supervisor.Status}
 	a.server.Redirected = a.Machine.Mode() != bootstrap.None
 	if a.redirected, err = a.openRedirection(ctx); err != nil {
 		return err

@@ -75,6 +75,7 @@ type RefusedError struct {
 	// ID and Enrolment are what is known of the bearer.
 	ID, Enrolment string
 	Text          string
+	Revocation    *identityv1.Revocation // of a bearer that was revoked
 }
 
 func (e *RefusedError) Error() string { return e.Text }
@@ -137,26 +138,32 @@ func fault(leaf *x509.Certificate, err error) string {
 
 // Standing returns nil unless a member was revoked.
 func (s *State) Standing(m *Member) error {
-	if text := s.Revoked(m.Workload, m.Enrolment); text != "" {
-		return m.refused(identityv1.Refusal_REFUSAL_REVOKED, "%s is no member of the mesh any more: %s", m.ID, text)
+	r := s.Revocation(m.Workload, m.Enrolment)
+	if r == nil {
+		return nil
 	}
-	return nil
+	return &RefusedError{
+		Reason: identityv1.Refusal_REFUSAL_REVOKED, ID: m.ID.String(), Enrolment: m.Enrolment, Revocation: r,
+		Text: fmt.Sprintf("%s is no member of the mesh any more: %s", m.ID, Revoked(r)),
+	}
 }
 
-// Revoked says why nobody may be a machine of an identity, and of an enrolment, which may be empty;
-// "" if a machine may.
-func (s *State) Revoked(w identity.Workload, enrolment string) string {
-	if r := s.identities[w.Path()]; r != nil {
-		return revoked("the identity "+w.Path(), r)
+// Revocation says why nobody may be a machine of an identity, and of an enrolment, which may be
+// empty; nil if a machine may.
+func (s *State) Revocation(w identity.Workload, enrolment string) *identityv1.Revocation {
+	if r := s.identities[w.Path()]; r != nil || enrolment == "" {
+		return r
 	}
-	if r := s.enrolments[enrolment]; r != nil && enrolment != "" {
-		return revoked("the machine "+enrolment, r)
-	}
-	return ""
+	return s.enrolments[enrolment]
 }
 
-func revoked(who string, by *identityv1.Revocation) string {
-	text := who + " was revoked"
+// Revoked says a revocation in words.
+func Revoked(by *identityv1.Revocation) string {
+	text := "the machine " + by.GetEnrolment()
+	if by.GetIdentity() != "" {
+		text = "the identity " + by.GetIdentity()
+	}
+	text += " was revoked"
 	if at := by.GetAt(); at != nil {
 		text += " at " + at.AsTime().UTC().Format(time.RFC3339)
 	}

@@ -177,6 +177,7 @@ func (u *Upstream) use(l *link) {
 func (u *Upstream) replace(l *link) {
 	u.mu.Lock()
 	l.stale = true
+	u.setRevoked(nil) // that was of the old certificate
 	u.mu.Unlock()
 	u.stopUsing(l)
 }
