@@ -107,6 +107,15 @@ func (a *Agent) Undrain(ctx context.Context) (d status.DrainStatus, err error) {
 	return d, err
 }
 
+// ErrOlder means that the agent that runs is of an earlier version than this program.
+var ErrOlder = errors.New("the agent that runs is another version, which cannot answer this: start it again")
+
+// Rejoin has the agent take up what mesh-agent join has put into its folder.
+func (a *Agent) Rejoin(ctx context.Context) (r status.Rejoined, err error) {
+	err = a.decode(ctx, http.MethodPost, "/rejoin", &r)
+	return r, err
+}
+
 // Stop ends the agent, and returns when that or the context has ended.
 func (a *Agent) Stop(ctx context.Context) error {
 	// A log being followed ends exactly when the agent does.
@@ -154,7 +163,7 @@ func (a *Agent) ask(ctx context.Context, method, path string) (io.ReadCloser, er
 		defer response.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
 		if response.StatusCode == http.StatusNotFound {
-			return nil, errors.New("the agent that runs is another version, which cannot answer this: start it again")
+			return nil, ErrOlder
 		}
 		return nil, errors.New(strings.TrimSpace(string(text)))
 	}

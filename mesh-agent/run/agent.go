@@ -33,6 +33,7 @@ type agent struct {
 	metrics prometheus.Registerer
 
 	who        *member.Member
+	began      joined // as what
 	discovery  *upstream.Upstream
 	tracer     *tracing.Tracer // nil if nothing is traced, and so is the next
 	passage    *passage.Recorder
@@ -51,6 +52,7 @@ func (a *agent) open(ctx context.Context) (err error) {
 		a.endInherited(ctx)
 		return err
 	}
+	a.began = a.joined()
 	if a.discovery, err = a.Machine.Connect(a.who, a.log, a.metrics); err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func (a *agent) trace() error {
 // openStatus gives the status server the metrics, and the Envoy to ask and to drain.
 func (a *agent) openStatus(own *prometheus.Registry) error {
 	s, folder := a.server, a.Machine.State.Path
-	s.StateDir, s.Ready = folder, a.supervisor.Ready
+	s.StateDir, s.Ready, s.Rejoin = folder, a.supervisor.Ready, a.rejoin
 	s.Drainer.Drain, s.Drainer.Undrain = a.supervisor.Drain, a.supervisor.Undrain
 	s.Drainer.Save, s.Drainer.Remove = a.Machine.State.SaveDrained, a.Machine.State.RemoveDrained
 	s.Envoy, s.Metrics = envoyadmin.OfStateDir(folder), own

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 )
 
 // handleOrders registers the endpoints that tell the agent to do something.
@@ -19,6 +20,23 @@ func (s *Server) handleOrders(mux *http.ServeMux) {
 		fmt.Fprintln(w, "ending")
 		s.Stop()
 	})
+}
+
+// Rejoined is how an agent has taken up that its machine joined again.
+type Rejoined struct {
+	PID int `json:"pid"`
+	// Anew means that the agent starts anew, within its process, to be who the machine is now.
+	Anew bool `json:"anew"`
+}
+
+func (s *Server) serveRejoin(w http.ResponseWriter, _ *http.Request) {
+	r, err := s.Rejoin()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	r.PID = os.Getpid()
+	writeJSON(w, r)
 }
 
 // order does something about the drain, and answers how that stands then. It finishes even if the

@@ -41,6 +41,8 @@ type Server struct {
 	// listener for it.
 	Redirected bool
 	Drainer    Drainer
+	// Rejoin takes up what mesh-agent join has put into the state folder.
+	Rejoin func() (Rejoined, error)
 	// Stop ends the agent, as SIGTERM does.
 	Stop func()
 	// Envoy is asked for its version, its open connections and its listeners.
@@ -139,6 +141,7 @@ func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, s.Report(r.Context())) })
 	mux.HandleFunc("GET /logs", s.serveLines)
 	mux.HandleFunc("GET /settings", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Settings()) })
+	mux.HandleFunc("POST /rejoin", s.serveRejoin)
 	s.handleOrders(mux)
 	return serve(ctx, socket, mux)
 }

@@ -47,6 +47,13 @@ func (u *Upstream) Status() (Status, <-chan struct{}) {
 	return u.status, u.changed
 }
 
+// Reconnected returns a channel that is closed when there is another connection than now.
+func (u *Upstream) Reconnected() <-chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.used
+}
+
 // Report describes the connection for the status of the agent.
 func (u *Upstream) Report() status.Discovery {
 	now, _ := u.Status()
