@@ -101,6 +101,13 @@ func (a *Agent) Drain(ctx context.Context, statusOnly bool) (d status.DrainStatu
 	return d, err
 }
 
+// Alone returns the hosts that would be left with no healthy machine if this one drained. An agent of
+// an earlier version does not know.
+func (a *Agent) Alone(ctx context.Context) (alone status.Alone, err error) {
+	err = a.get(ctx, "/drain/alone", &alone)
+	return alone, err
+}
+
 // Undrain takes a drain back.
 func (a *Agent) Undrain(ctx context.Context) (d status.DrainStatus, err error) {
 	err = a.decode(ctx, http.MethodPost, "/undrain", &d)

@@ -12,6 +12,7 @@ import (
 // handleOrders registers the endpoints that tell the agent to do something.
 func (s *Server) handleOrders(mux *http.ServeMux) {
 	mux.HandleFunc("GET /drain", s.serveDrainStatus)
+	mux.HandleFunc("GET /drain/alone", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, s.alone(r.Context())) })
 	mux.HandleFunc("POST /drain", s.order(s.drain))
 	mux.HandleFunc("POST /undrain", s.order(s.undrain))
 	mux.HandleFunc("POST /quitquitquit", func(w http.ResponseWriter, _ *http.Request) {

@@ -57,7 +57,10 @@ type Server struct {
 	since     time.Time
 	state     atomic.Value // a string
 	drainedAt atomic.Pointer[time.Time]
-	draining  sync.Mutex // serializes drains and their opposite
+	// drainedAlone are the hosts that were left with no healthy machine by that.
+	drainedAlone atomic.Pointer[[]string]
+
+	draining sync.Mutex // serializes drains and their opposite
 
 	versionMu  sync.Mutex
 	versionPID int // the process that version belongs to
