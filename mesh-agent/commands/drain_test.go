@@ -32,7 +32,7 @@ func TestDrainAndStopCommands(t *testing.T) {
 	output, err = agenttest.Run(t, nil, "status", "--state-dir", state)
 	require.Error(t, err)
 	require.Regexp(t, `(?m)^agent +draining, `, output)
-	require.Regexp(t, `(?m)^drain +drained, since \d+s, no connection is left$`, output)
+	require.Regexp(t, `(?m)^drain +drained, for \d+s, no connection is left$`, output)
 	require.Regexp(t, `What is wrong:\n- agent: it was drained at \S+: others send nothing here until mesh-agent undrain, or until it is started again\n`, output)
 	require.NotContains(t, output, "- envoy")
 

@@ -29,10 +29,10 @@ func TestStatus(t *testing.T) {
 	a, state := agenttest.StartMember(t)
 	output, err := agenttest.Run(t, nil, "status", "--state-dir", state)
 	require.NoError(t, err, output)
-	require.Regexp(t, `(?m)^agent +running, since \d+s, process \d+, `, output)
+	require.Regexp(t, `(?m)^agent +running, for \d+s, process \d+, `, output)
 	require.Regexp(t, `(?m)^identity +spiffe://mesh.example/ns/shop/sa/cart, from the mesh, until .*\(in 59m\)`, output)
-	require.Regexp(t, `(?m)^discovery +127.0.0.1:\d+ = .*, since \d+s`, output)
-	require.Regexp(t, `(?m)^envoy +ready, since \d+s, process \d+, 1\.\d+\.\d+, admin 127.0.0.1:\d+, 0 restarts, epoch 0`, output)
+	require.Regexp(t, `(?m)^discovery +127.0.0.1:\d+ = .*, for \d+s`, output)
+	require.Regexp(t, `(?m)^envoy +ready, for \d+s, process \d+, 1\.\d+\.\d+, admin 127.0.0.1:\d+, 0 restarts, epoch 0`, output)
 	require.NotContains(t, output, "What is wrong")
 
 	output, err = agenttest.Run(t, nil, "status", "--config", agenttest.ConfigFile(t, "state-dir: "+state+"\n"), "-o", "json")
@@ -84,7 +84,7 @@ func TestStatusOfARevokedMachine(t *testing.T) {
 	})
 	require.Equal(t, 3, code)
 	require.Regexp(t, `^membership +revoked, since 2026-03-01T12:00:00Z \(\d+d\d+h ago\), the machine e-1, its disk was stolen\n`, output)
-	require.Regexp(t, `(?m)^xds +turned-away, since `, output)
+	require.Regexp(t, `(?m)^xds +turned-away, for `, output)
 	again := "mesh-agent join --again --server " + d.Address
 	require.Contains(t, output, "What is wrong:\n- membership: the machine e-1 was revoked, and nobody takes this machine for a member of the mesh: "+
 		"have it join again with a new token, which mcp-client token create makes: "+again+"; if it was revoked by mistake: mcp-client identity restore e-1\n")
