@@ -37,7 +37,7 @@ func (u *Upstream) setRevoked(r *identityv1.Revocation) {
 		return
 	}
 	about := revocation(r, u.Addresses())
-	u.log.Error("this machine was revoked, and is no member of the mesh any more", "whom", about.Whom, "since", about.Since, "reason", about.Reason, "do", about.Do)
+	u.log.Error("this machine was revoked, and is no member of the mesh any more", "what", about.Whom, "since", about.Since, "reason", about.Reason, "hint", about.Do)
 }
 
 // Revoked says for the status of the agent why this machine is no member any more, nil if it is
