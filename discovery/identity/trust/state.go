@@ -97,15 +97,15 @@ func (s *State) Judge(chain []*x509.Certificate) (*Member, error) {
 	m := &Member{ID: id, Enrolment: identity.EnrolmentOf(leaf), NotAfter: leaf.NotAfter}
 	peer, err := s.Verify(chain, x509.ExtKeyUsageClientAuth)
 	if text := fault(leaf, err); text != "" {
-		return nil, m.refused(identityv1.Refusal_REFUSAL_CERTIFICATE, "the certificate for %s %s", id, text)
+		return nil, m.refused("the certificate for %s %s", id, text)
 	}
 	if err == nil && peer.Federated {
-		return nil, m.refused(identityv1.Refusal_REFUSAL_CERTIFICATE, "the certificate for %s is of another mesh, whose members are none of this one, which is %s", id, s.Domain)
+		return nil, m.refused("the certificate for %s is of another mesh, whose members are none of this one, which is %s", id, s.Domain)
 	}
 	var machine bool
 	m.Workload, machine = identity.WorkloadOf(id)
 	if _, m.Server = identity.ServerOf(id); !machine && !m.Server {
-		return nil, m.refused(identityv1.Refusal_REFUSAL_CERTIFICATE, "the certificate for %s names neither a machine nor a server of pgmesh", id)
+		return nil, m.refused("the certificate for %s names neither a machine nor a server of pgmesh", id)
 	}
 	return m, s.Standing(m)
 }
@@ -113,13 +113,14 @@ func (s *State) Judge(chain []*x509.Certificate) (*Member, error) {
 // RequireMachine returns nil for a machine.
 func (m *Member) RequireMachine() error {
 	if m.Server {
-		return m.refused(identityv1.Refusal_REFUSAL_CERTIFICATE, "%s is a server of pgmesh, and no machine", m.ID)
+		return m.refused("%s is a server of pgmesh, and no machine", m.ID)
 	}
 	return nil
 }
 
-func (m *Member) refused(reason identityv1.Refusal, format string, args ...any) error {
-	return &RefusedError{Reason: reason, ID: m.ID.String(), Enrolment: m.Enrolment, Text: fmt.Sprintf(format, args...)}
+// refused says what is wrong with the member's certificate.
+func (m *Member) refused(format string, args ...any) error {
+	return &RefusedError{Reason: identityv1.Refusal_REFUSAL_CERTIFICATE, ID: m.ID.String(), Enrolment: m.Enrolment, Text: fmt.Sprintf(format, args...)}
 }
 
 // fault says why a certificate is not valid, and what to do about it.
