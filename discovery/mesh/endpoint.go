@@ -59,6 +59,12 @@ type Endpoint struct {
 // Named reports whether the address is a name, which only a proxy can resolve.
 func (e *Endpoint) Named() bool { return !e.Unix && !IsAddress(e.Address) }
 
+// Standalone reports whether the endpoint is of a WorkloadEntry of its own, which Workload names.
+func (e *Endpoint) Standalone() bool { return e.standalone }
+
+// TakesRequests reports whether proxies send requests there, as far as the mesh knows of it.
+func (e *Endpoint) TakesRequests() bool { return !e.Revoked && !e.Unhealthy && !e.Draining }
+
 // serving reports whether a proxy that resolves names may send requests there.
 func (e *Endpoint) serving() bool { return !e.Revoked && !e.Unhealthy && !e.Unix }
 

@@ -32,12 +32,19 @@ type RefusalError struct {
 	Reason string
 	Code   codes.Code
 	Text   string
+	// Detailed is the same refusal with what programs read of it; nil if there is nothing more.
+	Detailed error
 }
 
 func (e *RefusalError) Error() string { return e.Text }
 
-// GRPCStatus makes gRPC answer with the refusal's code and text.
-func (e *RefusalError) GRPCStatus() *status.Status { return status.New(e.Code, e.Text) }
+// GRPCStatus makes gRPC answer with the refusal's code, text and details.
+func (e *RefusalError) GRPCStatus() *status.Status {
+	if e.Detailed != nil {
+		return status.Convert(e.Detailed)
+	}
+	return status.New(e.Code, e.Text)
+}
 
 // malformed is the Reason for a node that cannot be read.
 const malformed = "node"
@@ -73,7 +80,7 @@ func (e *Engine) introduced(ctx context.Context, node *corev3.Node) (*mesh.Proxy
 	node = admitted
 	proxy, err := mesh.ParseProxy(node)
 	if err != nil {
-		return nil, nil, e.Refuse(ctx, node.GetId(), &RefusalError{malformed, codes.InvalidArgument, err.Error()})
+		return nil, nil, e.Refuse(ctx, node.GetId(), &RefusalError{Reason: malformed, Code: codes.InvalidArgument, Text: err.Error()})
 	}
 	proxy.Agent = cmp.Or(version.OfPeer(ctx, "mesh-agent"), proxy.Agent)
 	e.refusals.warn(proxy, node.GetId())

@@ -61,16 +61,22 @@ func (s *Service) Namesakes(ctx context.Context, r *machinev1.NamesakesRequest) 
 	if !caller.proven() {
 		return nil, status.Error(codes.Unauthenticated, "who has a name is told to those who prove who they are by a certificate")
 	}
-	if s.mesh.Load() == nil {
+	m := s.mesh.Load()
+	if m == nil {
 		return nil, status.Error(codes.Unavailable, "discovery has no configuration yet: it waits for mcp-server")
 	}
-	out := &machinev1.NamesakesResponse{}
+	out, own := &machinev1.NamesakesResponse{}, map[string]bool{}
 	for _, entry := range s.names.of(caller.Namespace, r.GetId()) {
 		spec, is := entry.Spec.Message().(*networking.WorkloadEntry)
 		if !is || cmp.Or(spec.GetServiceAccount(), "default") != caller.ServiceAccount {
 			continue
 		}
+		own[entry.Name] = true
 		out.Namesakes = append(out.Namesakes, &machinev1.Namesake{Group: entry.Annotations[groupAnnotation], Entry: entry.Name, Address: spec.GetAddress()})
+	}
+	alone := aloneFor(m, caller.Namespace, own)
+	for _, n := range out.GetNamesakes() {
+		n.Alone = alone[n.GetEntry()]
 	}
 	return out, nil
 }

@@ -469,6 +469,51 @@ spec: {address: 10.0.0.1, serviceAccount: %s}
 	require.Equal(t, []string{"G a 10.0.0.1"}, ask("cart", "x"))
 }
 
+// A machine is told what nobody else would serve: of others that are not well, drain, or are of
+// another service.
+func TestAMachineIsToldWhoNeedsIt(t *testing.T) {
+	t.Parallel()
+	d := startEmpty(t, true)
+	client := machinev1.NewMachineServiceClient(d.conn)
+	ask := func(account, id string) (all []string) {
+		t.Helper()
+		answer, err := client.Namesakes(metadata.AppendToOutgoingContext(t.Context(), "account", account), &machinev1.NamesakesRequest{Id: id})
+		require.NoError(t, err)
+		for _, n := range answer.GetNamesakes() {
+			for _, host := range n.GetAlone() {
+				all = append(all, n.GetEntry()+" "+host)
+			}
+		}
+		return all
+	}
+	entry := func(name, machine, health, app string) string {
+		return fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: %s, namespace: shop, annotations: {mesh.pgmesh.io/machine: %s, mesh.pgmesh.io/health: %q}, labels: {app: %s}}
+spec: {address: 10.0.0.1, serviceAccount: cart}
+---`, name, machine, health, app)
+	}
+	d.apply(`
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: cart, namespace: shop}
+spec: {hosts: [cart.mesh], resolution: STATIC, ports: [{number: 80, name: http, protocol: HTTP}, {number: 81, name: b, protocol: HTTP}], workloadSelector: {labels: {app: cart}}}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: ads, namespace: shop}
+spec: {hosts: [ads.mesh], resolution: STATIC, ports: [{number: 80, name: http, protocol: HTTP}], workloadSelector: {labels: {app: ads}}}
+---` + entry("a", "m", "", "cart") + entry("b", "n", "", "cart") + entry("c", "n", "", "ads") + entry("d", "o", "unhealthy: 503", "cart") + entry("e", "p", "draining", "cart"))
+	require.Empty(t, ask("cart", "m"), "n has it, too")
+	require.Equal(t, []string{"c ads.mesh"}, ask("cart", "n"))
+	require.Empty(t, ask("cart", "o"), "nobody sends it anything")
+	require.Empty(t, ask("other", "n"), "nobody is told of machines of others")
+
+	d.apply(entry("b", "n", "draining", "cart"))
+	require.Equal(t, []string{"a cart.mesh"}, ask("cart", "m"))
+}
+
 func TestSettingsAreThoseOfTheMeshTheNamespaceAndTheMachine(t *testing.T) {
 	t.Parallel()
 	d := startEmpty(t, true)

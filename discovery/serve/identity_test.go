@@ -25,6 +25,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/servetest"
 	"github.com/pgmesh/pgmesh/identity"
 	"github.com/pgmesh/pgmesh/identity/authority"
+	"github.com/pgmesh/pgmesh/identity/refusal"
 	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
@@ -175,9 +176,11 @@ func TestARevokedMachineIsOutAtOnce(t *testing.T) {
 	require.Less(t, time.Since(begun), time.Second)
 	require.Equal(t, codes.PermissionDenied, status.Code(err), "%v", err)
 	require.ErrorContains(t, err, "the machine m1 was revoked (lost)")
+	require.Equal(t, "lost", refusal.RevocationOf(err).GetReason(), "for the agent, which tells its machine")
 	err = m.Join(t.Context(), "")
 	require.Equal(t, codes.PermissionDenied, status.Code(err), "%v", err)
 	require.ErrorContains(t, err, "the machine m1 was revoked (lost)")
+	require.Equal(t, "m1", refusal.RevocationOf(err).GetEnrolment())
 	require.NoError(t, stays.Context().Err())
 	require.NoError(t, other.Join(t.Context(), ""))
 	require.Contains(t, page(t, at, "/metrics"), `pgmesh_discovery_proxies_refused_total{reason="revoked"} 1`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/discovery/servetest"
+	"github.com/pgmesh/pgmesh/identity/refusal"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
@@ -52,6 +53,7 @@ func TestOnlyTrustedMachinesRegister(t *testing.T) {
 	_, err = stream.Recv()
 	require.Equal(t, codes.PermissionDenied, status.Code(err), err)
 	require.ErrorContains(t, err, "stolen")
+	require.Equal(t, "stolen", refusal.RevocationOf(err).GetReason())
 	_, err = registers(t, m.Dial(), "").Recv()
 	require.Equal(t, codes.PermissionDenied, status.Code(err), err)
 }

@@ -78,9 +78,9 @@ pgmesh_discovery_mcp_connected{servers=%[1]q} 1
 # HELP pgmesh_discovery_mcp_held_resources Resources that stay in force although the MCP server has suddenly none of their kind.
 # TYPE pgmesh_discovery_mcp_held_resources gauge
 pgmesh_discovery_mcp_held_resources{kind="ServiceEntry.networking.istio.io",servers=%[1]q} 1
-# HELP pgmesh_discovery_mcp_losses_total Streams to MCP servers that broke, or could not be opened.
+# HELP pgmesh_discovery_mcp_losses_total How often an MCP server that was followed has been lost.
 # TYPE pgmesh_discovery_mcp_losses_total counter
-pgmesh_discovery_mcp_losses_total{servers=%[1]q} 1
+pgmesh_discovery_mcp_losses_total{servers=%[1]q} 0
 # HELP pgmesh_discovery_mcp_server_info 1 for the MCP server that is followed, or was last, and the protocol that is spoken with it.
 # TYPE pgmesh_discovery_mcp_server_info gauge
 pgmesh_discovery_mcp_server_info{protocol="xds",server=%[1]q,servers=%[1]q} 1

@@ -12,7 +12,7 @@ var (
 	sourceInfo      = prometheus.NewDesc("pgmesh_discovery_mcp_server_info",
 		"1 for the MCP server that is followed, or was last, and the protocol that is spoken with it.", []string{serversLabel, "server", "protocol"}, nil)
 	sourceLosses = prometheus.NewDesc("pgmesh_discovery_mcp_losses_total",
-		"Streams to MCP servers that broke, or could not be opened.", []string{serversLabel}, nil)
+		"How often an MCP server that was followed has been lost.", []string{serversLabel}, nil)
 	sourceUnanswered = prometheus.NewDesc("pgmesh_discovery_mcp_unanswered_types",
 		"Types that the MCP server leaves unanswered. While there are any, nothing new is served to proxies.", []string{serversLabel}, nil)
 	sourceHeld = prometheus.NewDesc("pgmesh_discovery_mcp_held_resources",
@@ -45,7 +45,7 @@ func (f followed) collect(servers string, to chan<- prometheus.Metric) {
 	if s.Target != "" {
 		to <- prometheus.MustNewConstMetric(sourceInfo, prometheus.GaugeValue, 1, servers, s.Target, string(s.Protocol))
 	}
-	to <- prometheus.MustNewConstMetric(sourceLosses, prometheus.CounterValue, float64(s.Reconnects), servers)
+	to <- prometheus.MustNewConstMetric(sourceLosses, prometheus.CounterValue, float64(s.Losses), servers)
 	to <- prometheus.MustNewConstMetric(sourceUnanswered, prometheus.GaugeValue, float64(len(s.Unanswered)), servers)
 	for _, h := range s.Held {
 		to <- prometheus.MustNewConstMetric(sourceHeld, prometheus.GaugeValue, float64(h.Resources), servers, h.Kind.Name+"."+h.Kind.Group)

@@ -62,6 +62,7 @@ var (
 	ErrNone      = errors.New("there is no certificate yet")
 	ErrExpired   = errors.New("the certificate has expired")
 	ErrOtherMesh = errors.New("the certificate is of another mesh")
+	ErrOtherID   = errors.New("the certificate in the folder is for another identity")
 )
 
 // Open loads a membership. It returns ErrNone if the program has not joined yet.

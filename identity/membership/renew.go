@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -92,10 +93,15 @@ func (m *Membership) exchange(ctx context.Context, before *State, ask Ask) error
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if !sameCertificate(m.Current().Certificate.Leaf, before.Certificate.Leaf) {
+		return nil // Adopt has taken another meanwhile
+	}
 	if now := m.Current().Trust; now != before.Trust && s.Trust == before.Trust {
 		s = s.with(now) // Learn ran meanwhile
 	}
-	if err := m.folder.write(s); err != nil {
+	if m.replacedInFolder(before) {
+		m.options.Log.Warn("the new certificate is not kept for the next start: somebody has joined again, and that counts then", "identity", s.ID)
+	} else if err := m.folder.write(s); err != nil {
 		m.options.Log.Error("the new certificate counts, and could not be kept for the next start", "error", err)
 	}
 	m.replace(s)
@@ -117,6 +123,32 @@ func (m *Membership) adopt() bool {
 	m.options.Log.Info("took over a certificate of somebody who joined again", "identity", s.ID, "until", stamp(s.NotAfter()))
 	m.replace(s)
 	return true
+}
+
+// Adopt uses the certificate in the folder at once, because another process has joined again. It is
+// ErrOtherID if that is for another identity, which this program cannot become while it runs.
+func (m *Membership) Adopt() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, err := m.read()
+	switch {
+	case err != nil:
+		return err
+	case s.ID != m.Current().ID:
+		return fmt.Errorf("%w: %s, and this program runs as %s", ErrOtherID, s.ID, m.Current().ID)
+	case sameCertificate(s.Certificate.Leaf, m.Current().Certificate.Leaf):
+		return nil
+	}
+	m.options.Log.Info("took over a certificate of somebody who joined again", "identity", s.ID, "until", stamp(s.NotAfter()))
+	m.replace(s)
+	return nil
+}
+
+// replacedInFolder reports whether another process has put a certificate into the folder that is not
+// older than that of s. The caller holds m.mu.
+func (m *Membership) replacedInFolder(s *State) bool {
+	found, err := m.read()
+	return err == nil && !sameCertificate(found.Certificate.Leaf, s.Certificate.Leaf) && !found.Certificate.Leaf.NotBefore.Before(s.Certificate.Leaf.NotBefore)
 }
 
 // schedule plans the next renewal.

@@ -186,3 +186,44 @@ func TestExpiredCertificateIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, membership.ErrExpired)
 	})
 }
+
+// A member whose program runs joins again: the certificate counts at once, and a renewal that was
+// under way does not replace it.
+func TestAProgramAdoptsWhatJoinedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		mesh := newMesh(t, "mesh.example")
+		mesh.lifetime = time.Hour
+		o := membership.Options{Folder: filepath.Join(t.TempDir(), "state")}
+		member := join(t, o, mesh.gives(cart))
+		before := member.Current()
+		require.NoError(t, member.Adopt())
+		require.Same(t, before, member.Current(), "nobody has")
+
+		again := join(t, o, mesh.gives(cart)).Current()
+		require.NoError(t, member.Adopt())
+		require.Equal(t, again.ChainPEM(), member.Current().ChainPEM())
+		<-before.Replaced()
+
+		// The answer to a renewal comes when another has joined.
+		var third *membership.State
+		runs(t, member, func(ctx context.Context, csr []byte) (membership.Granted, error) {
+			if third == nil {
+				third = join(t, o, mesh.gives(cart)).Current()
+			}
+			return mesh.gives(cart)(ctx, csr)
+		})
+		<-member.Current().Replaced()
+		opened, err := membership.Open(o)
+		require.NoError(t, err)
+		require.Equal(t, third.ChainPEM(), opened.Current().ChainPEM(), "the next start has it")
+
+		other := join(t, o, mesh.gives(spiffeid.RequireFromString("spiffe://mesh.example/ns/shop/sa/admin"))).Current()
+		now := member.Current()
+		require.ErrorIs(t, member.Adopt(), membership.ErrOtherID)
+		require.Same(t, now, member.Current())
+		opened, err = membership.Open(o)
+		require.NoError(t, err)
+		require.Equal(t, other.ID, opened.Current().ID)
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
 
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
@@ -25,6 +26,7 @@ type Error struct {
 	Text   string
 
 	namespace, serviceAccount string // who the applicant would have become; empty if unknown
+	revocation                *identityv1.Revocation
 }
 
 // maxText bounds the text, parts of which strangers may have written.
@@ -38,7 +40,13 @@ func New(reason identityv1.Refusal, format string, args ...any) error {
 // NewFor is New with the identity that the applicant would have got. Servers record it; the
 // applicant must not see it.
 func NewFor(namespace, serviceAccount string, reason identityv1.Refusal, format string, args ...any) error {
-	return &Error{reason, Short(fmt.Sprintf(format, args...), maxText), namespace, serviceAccount}
+	return &Error{reason, Short(fmt.Sprintf(format, args...), maxText), namespace, serviceAccount, nil}
+}
+
+// NewRevoked is the refusal of somebody who was revoked. [RevocationOf] reads the revocation on the
+// other side.
+func NewRevoked(by *identityv1.Revocation, format string, args ...any) error {
+	return &Error{Reason: identityv1.Refusal_REFUSAL_REVOKED, Text: Short(fmt.Sprintf(format, args...), maxText), revocation: by}
 }
 
 // Short returns the text as valid UTF-8, cut to `most` bytes and marked with … if it was longer.
@@ -65,7 +73,11 @@ func (e *Error) GRPCStatus() *status.Status {
 		info.Metadata = map[string]string{namespaceKey: e.namespace, serviceAccountKey: e.serviceAccount}
 	}
 	s := status.New(CodeOf(e.Reason), e.Text)
-	if detailed, err := s.WithDetails(info); err == nil {
+	details := []protoadapt.MessageV1{info}
+	if e.revocation != nil {
+		details = append(details, e.revocation)
+	}
+	if detailed, err := s.WithDetails(details...); err == nil {
 		return detailed
 	}
 	return s
@@ -103,6 +115,16 @@ func Of(err error) identityv1.Refusal {
 		}
 	}
 	return identityv1.Refusal_REFUSAL_UNSPECIFIED
+}
+
+// RevocationOf returns why the caller is no member any more, or nil if the error does not say so.
+func RevocationOf(err error) *identityv1.Revocation {
+	for _, detail := range status.Convert(err).Details() {
+		if r, ok := detail.(*identityv1.Revocation); ok {
+			return r
+		}
+	}
+	return nil
 }
 
 // Word returns a reason as the database stores it, such as token_used, or "" for none.

@@ -36,7 +36,7 @@ func New(name, short string) *cobra.Command {
 	})
 	logFlags(root.PersistentFlags())
 	coredump.Flag(root.PersistentFlags())
-	root.AddCommand(manual.Command(Version))
+	root.AddCommand(versionCommand(), manual.Command(Version))
 	return root
 }
 

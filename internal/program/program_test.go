@@ -2,8 +2,10 @@ package program_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -63,4 +65,33 @@ func TestAMistypedFlag(t *testing.T) {
 		root.SetArgs([]string{"run", flag})
 		require.EqualError(t, root.Execute(), want)
 	}
+}
+
+// Who is used to one of --version and version has the other, too.
+func TestVersionIsACommandAsWell(t *testing.T) {
+	t.Parallel()
+	said := func(args ...string) (string, error) {
+		root := program.New("server", "Serve")
+		root.RunE = func(*cobra.Command, []string) error { return errors.New("it serves") }
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetArgs(args)
+		err := root.Execute()
+		return out.String(), err
+	}
+	flag, err := said("--version")
+	require.NoError(t, err)
+	require.Equal(t, "server version "+program.Version()+"\n", flag)
+	command, err := said("version")
+	require.NoError(t, err)
+	require.Equal(t, flag, command)
+
+	text, err := said("version", "-o", "json")
+	require.NoError(t, err)
+	var build map[string]any
+	require.NoError(t, json.Unmarshal([]byte(text), &build))
+	require.Equal(t, runtime.Version(), build["go"])
+	require.Contains(t, flag, build["version"])
+	_, err = said("version", "-o", "yaml")
+	require.ErrorContains(t, err, "-o yaml: choose text or json")
 }

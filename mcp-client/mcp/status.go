@@ -13,8 +13,9 @@ type Status struct {
 	// Synced is set once the whole state was delivered, and stays set.
 	Synced   bool
 	Revision int64
-	// Reconnects counts the streams that broke.
-	Reconnects int
+	// Reconnects counts the streams that broke or could not be opened, and Losses those that were
+	// followed.
+	Reconnects, Losses int
 	// LastError is the reason why the last stream broke.
 	LastError error
 
@@ -60,6 +61,9 @@ func (c *Client) broken(target string, err error) {
 	err = reason.Plain(err)
 	c.mu.Lock()
 	first := c.status.Connected || c.status.LastError == nil || c.status.LastError.Error() != err.Error()
+	if c.status.Connected {
+		c.status.Losses++
+	}
 	c.status.Connected, c.status.LastError, c.status.Unanswered, c.status.Target = false, err, nil, target
 	c.status.Reconnects++
 	c.mu.Unlock()

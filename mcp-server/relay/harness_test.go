@@ -56,6 +56,7 @@ type node struct {
 	addr      string
 	grpc      *grpc.Server
 	served    chan struct{}
+	following *relay.Relay // nil for one that follows nobody
 }
 
 // listen returns a node that serves nothing yet.
@@ -145,6 +146,7 @@ func (n *node) relay(change func(*relay.Options), upstreams ...*node) {
 		change(&o)
 	}
 	r := relay.New(n.publisher, discard, n.metrics, o)
+	n.following = r
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()

@@ -9,7 +9,7 @@ import (
 type Link struct {
 	Connected bool
 	Since     time.Time // when Connected last changed
-	Losses    int64     // how often an upstream was lost or could not be followed
+	Losses    int64     // how often an upstream that was followed has been lost
 }
 
 // link is a Link under construction.
@@ -26,6 +26,7 @@ func (l *link) set(connected bool) {
 	}
 }
 
+// lost counts an upstream that was followed, and was not left on purpose.
 func (l *link) lost() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -111,6 +111,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			continue
 		}
 		if delivered {
+			r.link.lost()
 			pauses.Reset()
 			delete(r.lastErrors, upstream)
 		}
@@ -129,7 +130,6 @@ func (r *Relay) failed(upstream string, err error) {
 	}
 	r.publisher.Lost(fmt.Errorf("upstream %s: %w", upstream, err))
 	r.metrics.failures.WithLabelValues(upstream).Inc()
-	r.link.lost()
 	if r.lastErrors[upstream] != err.Error() {
 		r.lastErrors[upstream] = err.Error()
 		r.log.Warn("cannot follow the upstream; clients keep what they have, and the server goes on trying", "upstream", upstream, "error", err)

@@ -190,6 +190,7 @@ func TestAnUpstreamOfAnotherMeshIsNotFollowed(t *testing.T) {
 	second.at(7, true)
 	first.kill()
 	require.Eventually(t, func() bool { return second.failures(other) > 1 }, limit, time.Millisecond)
+	require.Equal(t, int64(1), second.following.Link().Losses, "tries are no losses")
 	require.Equal(t, []string{"default/a@a.example"}, second.names())
 
 	first.renew() // the database was created again, and all upstreams agree

@@ -15,9 +15,20 @@ import (
 // its Envoy takes connections.
 func StartMember(t testing.TB, args ...string) (a *Proc, state string) {
 	t.Helper()
-	d := jointest.New(t, "mesh.example", time.Hour, func(r grpc.ServiceRegistrar) {
+	return StartMemberOf(t, EmptyMesh(t), args...)
+}
+
+// EmptyMesh starts the discovery of a mesh without anything in it.
+func EmptyMesh(t testing.TB, register ...func(grpc.ServiceRegistrar)) *jointest.Discovery {
+	t.Helper()
+	return jointest.New(t, "mesh.example", time.Hour, append(register, func(r grpc.ServiceRegistrar) {
 		discoveryv3.RegisterAggregatedDiscoveryServiceServer(r, empty{})
-	})
+	})...)
+}
+
+// StartMemberOf is StartMember for the mesh of a discovery.
+func StartMemberOf(t testing.TB, d *jointest.Discovery, args ...string) (a *Proc, state string) {
+	t.Helper()
 	state = filepath.Join(ShortFolder(t), "state")
 	a = StartSecure(t, append([]string{
 		"--discovery", d.Address, "--token-file", TokenFile(t, d.Token("shop", "cart", 1, 0).Text()),

@@ -2,12 +2,14 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
@@ -19,6 +21,9 @@ mesh-agent undrain takes it back.
 
 The machine is drained until then. An agent that was killed or reloaded meanwhile, and an Envoy that was started meanwhile, drain too. One that was ended and
 started again (systemctl restart mesh-agent) serves, and so does a machine that was started anew.
+
+If no other machine takes requests for a service, as far as discovery knows, that is a warning before the drain, and the drain goes on: who drains a whole rack,
+or has to take a machine out at once, is not to be held up. --look warns, too, and changes nothing.
 
 --wait waits until no connection is left. Exit code 0: none is left, or it was not waited for. 1: there still were some.`
 
@@ -40,6 +45,7 @@ func drainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			warnOfAlone(cmd, agent)
 			d, err := agent.Drain(cmd.Context(), statusOnly)
 			if err == nil && wait > 0 {
 				d, err = awaitDrained(cmd.Context(), agent, wait)
@@ -85,6 +91,22 @@ func undrainCommand() *cobra.Command {
 	}
 	l.declare(cmd, inspect.Formats...)
 	return cmd
+}
+
+// warnOfAlone says which services are left with no healthy machine, before anything is drained.
+func warnOfAlone(cmd *cobra.Command, agent *inspect.Agent) {
+	alone, err := agent.Alone(cmd.Context())
+	switch {
+	case errors.Is(err, inspect.ErrOlder): // it drains all the same
+	case err != nil:
+		alone.Unknown = err.Error()
+	}
+	for _, host := range alone.Hosts {
+		cmd.PrintErrf("warning: %s is left with no healthy machine: no other takes requests for it (mcp-client machines list)\n", terminal.Line(host))
+	}
+	if alone.Unknown != "" {
+		cmd.PrintErrf("warning: whether a service is left with no healthy machine cannot be told: %s\n", terminal.Line(alone.Unknown))
+	}
 }
 
 // printDrain prints how far a drain is.

@@ -1,12 +1,23 @@
 package commands_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/mesh-agent/agenttest"
+	agentstatus "github.com/pgmesh/pgmesh/mesh-agent/status"
+	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
 func TestDrainAndStopCommands(t *testing.T) {
@@ -21,7 +32,7 @@ func TestDrainAndStopCommands(t *testing.T) {
 	output, err = agenttest.Run(t, nil, "status", "--state-dir", state)
 	require.Error(t, err)
 	require.Regexp(t, `(?m)^agent +draining, `, output)
-	require.Regexp(t, `(?m)^drain +drained, since \d+s, no connection is left$`, output)
+	require.Regexp(t, `(?m)^drain +drained, for \d+s, no connection is left$`, output)
 	require.Regexp(t, `What is wrong:\n- agent: it was drained at \S+: others send nothing here until mesh-agent undrain, or until it is started again\n`, output)
 	require.NotContains(t, output, "- envoy")
 
@@ -74,4 +85,75 @@ func TestADrainLastsUntilTheAgentEnds(t *testing.T) {
 	third.Await(t, "starting main dispatch loop")
 	require.Equal(t, "running, open connections: 0\n", look())
 	third.End(t)
+}
+
+// registrar is a discovery that registers a machine, which alone takes requests for two hosts.
+type registrar struct {
+	machinev1.UnimplementedMachineServiceServer
+
+	asked atomic.Int32
+}
+
+func (r *registrar) Namesakes(_ context.Context, q *machinev1.NamesakesRequest) (*machinev1.NamesakesResponse, error) {
+	r.asked.Add(1)
+	if q.GetId() != "cart-1" {
+		return nil, status.Errorf(codes.InvalidArgument, "who is %s?", q.GetId())
+	}
+	return &machinev1.NamesakesResponse{Namesakes: []*machinev1.Namesake{
+		{Group: "cart", Entry: "cart-a", Address: "127.0.0.1", Alone: []string{"shop.mesh", "cart.mesh"}},
+		{Group: "cart", Entry: "cart-b", Address: "127.0.0.1", Alone: []string{"cart.mesh"}},
+		{Group: "cart", Entry: "cart-c", Address: "10.0.0.9", Alone: []string{"of-another.mesh"}},
+	}}, nil
+}
+
+func (r *registrar) Register(stream machinev1.MachineService_RegisterServer) error {
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		answer := &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Registered{Registered: &machinev1.Registered{Group: "cart", Entry: "cart-a"}}}
+		if m.GetHealth().GetHealth() == machinev1.Health_HEALTH_DRAINING {
+			answer.Message = &machinev1.RegisterResponse_Draining{Draining: &machinev1.Draining{}}
+		}
+		if err := stream.Send(answer); err != nil {
+			return err
+		}
+	}
+}
+
+func TestADrainWarnsOfServicesThatItLeavesWithNobody(t *testing.T) {
+	t.Parallel()
+	r := &registrar{}
+	d := agenttest.EmptyMesh(t, func(s grpc.ServiceRegistrar) { machinev1.RegisterMachineServiceServer(s, r) })
+	a, state := agenttest.StartMemberOf(t, d, "--group", "cart", "--id", "cart-1", "--node-ip", "127.0.0.1", "--drain-time", "0s")
+	poll.Eventually(t, func(context.Context) error {
+		if now := reportOf(t, state); now.Registration.Services[0].Entry == "" {
+			return errors.New("not registered")
+		}
+		return nil
+	})
+	const warnings = "warning: cart.mesh is left with no healthy machine: no other takes requests for it (mcp-client machines list)\n" +
+		"warning: shop.mesh is left with no healthy machine: no other takes requests for it (mcp-client machines list)\n"
+	output, err := agenttest.Run(t, nil, "drain", "--state-dir", state, "--look")
+	require.NoError(t, err, output)
+	require.Equal(t, warnings+"running, open connections: 0\n", output)
+
+	output, err = agenttest.Run(t, nil, "drain", "--state-dir", state, "-o", "json")
+	require.NoError(t, err, output)
+	said, printed, found := strings.Cut(output, "{")
+	require.True(t, found, output)
+	require.Equal(t, warnings, said, "before it drains, and it drains all the same")
+	var drained agentstatus.DrainStatus
+	require.NoError(t, json.Unmarshal([]byte("{"+printed), &drained))
+	require.Equal(t, agentstatus.Draining, drained.State)
+	require.Equal(t, []string{"cart.mesh", "shop.mesh"}, drained.Alone)
+	require.Contains(t, a.Await(t, "services are left with no healthy machine"), `hosts="cart.mesh, shop.mesh"`)
+
+	asked := r.asked.Load()
+	output, err = agenttest.Run(t, nil, "drain", "--state-dir", state)
+	require.NoError(t, err, output)
+	require.Regexp(t, `^draining since \S+, open connections: 0\n$`, output, "nobody needs a machine that is drained")
+	require.Equal(t, asked, r.asked.Load())
+	a.End(t)
 }

@@ -27,6 +27,9 @@ input: at a terminal it is asked for, and does not show.
 The mesh is asked whether another machine has this one's name by now, which is warned of: two agents under one name take each other's place again and
 again. --id gives this one another name; --take-over is for a machine that replaces another.
 
+An agent that runs takes up at once what its machine is from now on, without losing a request: a new certificate of the same identity as it is, and
+another identity, group, name or discovery by starting anew within its process. If it cannot, the exit code is 1, and the last line says what makes it.
+
 After this, mesh-agent run needs to be told nothing: it knows who the machine is and where discovery is, and renews the certificate.`
 
 // joinFlags are the flags of join.
@@ -59,9 +62,12 @@ func joinCommand() *cobra.Command {
 				m := machine.Machine{State: j.state, Discovery: j.servers}
 				m.WarnOfNamesakes(cmd.Context(), program.Log(cmd))
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "this machine is %s, until %s; mesh-agent run renews that in time\n",
-				state.ID, state.NotAfter().UTC().Format(time.RFC3339))
-			return err
+			said, notTaken := takeUp(cmd.Context(), j.state.Path, state)
+			if said == "" {
+				said = "mesh-agent run renews that in time"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "this machine is %s, until %s; %s\n", state.ID, state.NotAfter().UTC().Format(time.RFC3339), said)
+			return errors.Join(err, notTaken)
 		},
 	}
 	j.servers.Flags(cmd.Flags(), "server", "addresses of discovery, host:port, such as discovery.example:15012 (required); with several, any that answers")

@@ -16,7 +16,11 @@ import (
 const statusHelp = `Print how the agent of this machine is, and its Envoy: who the machine is, which discovery it speaks with, where Envoy's configuration is
 from, which modules of Wasm plugins are kept, and how each service is registered. What is wrong comes last, with what to do about it.
 
-Exit code 0: all is well. 1: something is wrong, or no agent runs.`
+Exit code 0: all is well. 1: something is wrong, or no agent runs. 3: this machine was revoked: it is no member of the mesh any more, which the first line
+says, with since when and why.`
+
+// exitRevoked is the exit code for a machine that was revoked: no waiting and no restart helps it.
+const exitRevoked = 3
 
 func statusCommand() *cobra.Command {
 	var l clientFlags
@@ -39,10 +43,15 @@ func statusCommand() *cobra.Command {
 				return err
 			}
 			err = inspect.Print(cmd.OutOrStdout(), l.output, report, func(out io.Writer) error { return inspect.WriteReport(out, report, time.Now()) })
-			if err == nil && len(report.Troubles()) > 0 {
+			switch {
+			case err != nil:
+				return err
+			case report.Revoked != nil:
+				return program.Exit(exitRevoked)
+			case len(report.Troubles()) > 0:
 				return program.Exit(1)
 			}
-			return err
+			return nil
 		},
 	}
 	l.declare(cmd, inspect.Formats...)

@@ -1,20 +1,27 @@
 package commands_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/mesh-agent/agenttest"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/jointest"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
+	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
 func TestStatus(t *testing.T) {
@@ -22,10 +29,10 @@ func TestStatus(t *testing.T) {
 	a, state := agenttest.StartMember(t)
 	output, err := agenttest.Run(t, nil, "status", "--state-dir", state)
 	require.NoError(t, err, output)
-	require.Regexp(t, `(?m)^agent +running, since \d+s, process \d+, `, output)
+	require.Regexp(t, `(?m)^agent +running, for \d+s, process \d+, `, output)
 	require.Regexp(t, `(?m)^identity +spiffe://mesh.example/ns/shop/sa/cart, from the mesh, until .*\(in 59m\)`, output)
-	require.Regexp(t, `(?m)^discovery +127.0.0.1:\d+ = .*, since \d+s`, output)
-	require.Regexp(t, `(?m)^envoy +ready, since \d+s, process \d+, 1\.\d+\.\d+, admin 127.0.0.1:\d+, 0 restarts, epoch 0`, output)
+	require.Regexp(t, `(?m)^discovery +127.0.0.1:\d+ = .*, for \d+s`, output)
+	require.Regexp(t, `(?m)^envoy +ready, for \d+s, process \d+, 1\.\d+\.\d+, admin 127.0.0.1:\d+, 0 restarts, epoch 0`, output)
 	require.NotContains(t, output, "What is wrong")
 
 	output, err = agenttest.Run(t, nil, "status", "--config", agenttest.ConfigFile(t, "state-dir: "+state+"\n"), "-o", "json")
@@ -58,6 +65,68 @@ func TestStatusWhileDiscoveryIsAway(t *testing.T) {
 	require.Regexp(t, `(?m)^discovery +not connected, `, output)
 	require.Contains(t, output, "What is wrong:\n- discovery: none can be reached, and Envoy goes on with what it has: ")
 	a.End(t)
+}
+
+func TestStatusOfARevokedMachine(t *testing.T) {
+	t.Parallel()
+	d := agenttest.EmptyMesh(t)
+	a, state := agenttest.StartMemberOf(t, d)
+	at := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	d.Revoke(&identityv1.Revocation{Enrolment: "e-1", Reason: "its disk was stolen", At: timestamppb.New(at)})
+	a.Await(t, "this machine was revoked, and is no member of the mesh any more")
+	var output string
+	var code int
+	poll.Eventually(t, func(context.Context) error {
+		if output, code = statusOf(t, state); !strings.Contains(output, "turned-away") {
+			return errors.New(output)
+		}
+		return nil
+	})
+	require.Equal(t, 3, code)
+	require.Regexp(t, `^membership +revoked, since 2026-03-01T12:00:00Z \(\d+d\d+h ago\), the machine e-1, its disk was stolen\n`, output)
+	require.Regexp(t, `(?m)^xds +turned-away, for `, output)
+	again := "mesh-agent join --again --server " + d.Address
+	require.Contains(t, output, "What is wrong:\n- membership: the machine e-1 was revoked, and nobody takes this machine for a member of the mesh: "+
+		"have it join again with a new token, which mcp-client token create makes: "+again+"; if it was revoked by mistake: mcp-client identity restore e-1\n")
+	require.Contains(t, output, "- xds: discovery refuses this proxy, and Envoy goes on with what it has: spiffe://mesh.example/ns/shop/sa/cart is no member of the mesh any more\n")
+
+	output, code = statusOf(t, state, "-o", "json")
+	require.Equal(t, 3, code)
+	var report status.Report
+	require.NoError(t, json.Unmarshal([]byte(output), &report))
+	require.Equal(t, at, report.Revoked.Since)
+	require.Equal(t, "its disk was stolen", report.Revoked.Reason)
+	require.Equal(t, "machine e-1", report.Revoked.Whom)
+	require.Contains(t, report.Revoked.Do, again)
+
+	d.Revoke(nil)
+	a.Await(t, "discovery takes this machine for a member of the mesh again")
+	poll.Eventually(t, func(context.Context) error {
+		if output, code = statusOf(t, state); code != 0 || strings.Contains(output, "revoked") {
+			return fmt.Errorf("exit code %d: %s", code, output)
+		}
+		return nil
+	})
+
+	// A whole identity, of which it is not known since when.
+	d.Revoke(&identityv1.Revocation{Identity: "ns/shop/sa/cart"})
+	a.Await(t, "this machine was revoked")
+	output, code = statusOf(t, state)
+	require.Equal(t, 3, code)
+	require.Regexp(t, `^membership +revoked, the identity shop/cart\n`, output)
+	require.Contains(t, output, "nobody can join as shop/cart before mcp-client identity restore shop/cart; as another, it joins with a token for that: "+again)
+	a.End(t)
+}
+
+// statusOf prints the status of the agent with a state folder.
+func statusOf(t *testing.T, state string, args ...string) (output string, code int) {
+	t.Helper()
+	output, err := agenttest.Run(t, nil, append([]string{"status", "--state-dir", state}, args...)...)
+	if exit, ended := errors.AsType[*exec.ExitError](err); ended {
+		return output, exit.ExitCode()
+	}
+	require.NoError(t, err)
+	return output, 0
 }
 
 func TestStatusWithoutAnAgent(t *testing.T) {

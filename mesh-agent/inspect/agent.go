@@ -101,10 +101,26 @@ func (a *Agent) Drain(ctx context.Context, statusOnly bool) (d status.DrainStatu
 	return d, err
 }
 
+// Alone returns the hosts that would be left with no healthy machine if this one drained. An agent of
+// an earlier version does not know.
+func (a *Agent) Alone(ctx context.Context) (alone status.Alone, err error) {
+	err = a.get(ctx, "/drain/alone", &alone)
+	return alone, err
+}
+
 // Undrain takes a drain back.
 func (a *Agent) Undrain(ctx context.Context) (d status.DrainStatus, err error) {
 	err = a.decode(ctx, http.MethodPost, "/undrain", &d)
 	return d, err
+}
+
+// ErrOlder means that the agent that runs is of an earlier version than this program.
+var ErrOlder = errors.New("the agent that runs is another version, which cannot answer this: start it again")
+
+// Rejoin has the agent take up what mesh-agent join has put into its folder.
+func (a *Agent) Rejoin(ctx context.Context) (r status.Rejoined, err error) {
+	err = a.decode(ctx, http.MethodPost, "/rejoin", &r)
+	return r, err
 }
 
 // Stop ends the agent, and returns when that or the context has ended.
@@ -154,7 +170,7 @@ func (a *Agent) ask(ctx context.Context, method, path string) (io.ReadCloser, er
 		defer response.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
 		if response.StatusCode == http.StatusNotFound {
-			return nil, errors.New("the agent that runs is another version, which cannot answer this: start it again")
+			return nil, ErrOlder
 		}
 		return nil, errors.New(strings.TrimSpace(string(text)))
 	}

@@ -13,13 +13,17 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// WriteReport prints a status for people: a line for each part, then what is wrong.
+// WriteReport prints a status for people: a line for each part, then what is wrong. That the machine
+// was revoked comes first, as nothing else matters then.
 func WriteReport(out io.Writer, r *status.Report, now time.Time) error {
 	w := newTable(out)
+	if v := r.Revoked; v != nil {
+		line(w, "membership", "revoked", when("since ", v.Since, now), "the "+v.Whom, v.Reason)
+	}
 	a := r.Agent
-	line(w, "agent", a.State, since(a.Since, now), fmt.Sprintf("process %d", a.PID), a.Version)
+	line(w, "agent", a.State, lasting(a.Since, now), fmt.Sprintf("process %d", a.PID), a.Version)
 	if d := r.Drain; d != nil {
-		line(w, "drain", "drained", since(d.Since, now), d.Left())
+		line(w, "drain", "drained", lasting(d.Since, now), d.Left())
 	}
 	writeIdentity(w, r.Identity, now)
 	writeDiscovery(w, r.Discovery, now)
@@ -32,8 +36,8 @@ func WriteReport(out io.Writer, r *status.Report, now time.Time) error {
 	if d := r.Redirection; d != nil {
 		line(w, "redirection", d.By, d.Rules, when("confirmed ", d.Confirmed, now), when("ends ", d.Until, now))
 	}
-	writeModules(w, r.Wasm, now)
-	writeServices(w, r.Registration, now)
+	writeModules(w, r.Wasm)
+	writeServices(w, r.Registration)
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -68,10 +72,10 @@ func writeDiscovery(w io.Writer, d *status.Discovery, now time.Time) {
 		return
 	}
 	if d.Replica == "" {
-		line(w, "discovery", "not connected", since(d.Since, now), "of "+strings.Join(d.Addresses, ", "), d.LastError)
+		line(w, "discovery", "not connected", lasting(d.Since, now), "of "+strings.Join(d.Addresses, ", "), d.LastError)
 		return
 	}
-	line(w, "discovery", d.Replica+word(" = ", d.Name), since(d.Since, now), "of "+strings.Join(d.Addresses, ", "), when("last failure ", d.LastFail, now))
+	line(w, "discovery", d.Replica+word(" = ", d.Name), lasting(d.Since, now), "of "+strings.Join(d.Addresses, ", "), when("last failure ", d.LastFail, now))
 }
 
 func writeXDS(w io.Writer, x *status.XDS, now time.Time) {
@@ -86,7 +90,7 @@ func writeXDS(w io.Writer, x *status.XDS, now time.Time) {
 	if x.Trouble == "" {
 		before = word("refused last: ", x.LastNACK)
 	}
-	line(w, "xds", x.State, since(x.Since, now), strings.Join(all, ", "), when("kept ", x.Kept, now), before)
+	line(w, "xds", x.State, lasting(x.Since, now), strings.Join(all, ", "), when("kept ", x.Kept, now), before)
 }
 
 // writeWasm prints nothing for a machine without plugins.
@@ -104,14 +108,14 @@ func writeWasm(w io.Writer, m *status.Wasm) {
 	line(w, "wasm", count(len(m.Modules), "module"), fmt.Sprintf("%d bytes", bytes), missing)
 }
 
-func writeModules(w io.Writer, m *status.Wasm, now time.Time) {
+func writeModules(w io.Writer, m *status.Wasm) {
 	if m == nil || len(m.Modules) == 0 {
 		return
 	}
 	fmt.Fprintln(w)
-	row(w, "MODULE", "SINCE", "BYTES", "SHA256")
+	row(w, "MODULE", "KEPT", "BYTES", "SHA256")
 	for _, one := range m.Modules {
-		row(w, one.From, ago(one.Since, now), strconv.FormatInt(one.Bytes, 10), one.Digest)
+		row(w, one.From, from(one.Since), strconv.FormatInt(one.Bytes, 10), one.Digest)
 	}
 }
 
@@ -134,11 +138,11 @@ func writeEnvoy(w io.Writer, e *status.Envoy, drained bool, now time.Time) {
 	if e.Adopted {
 		adopted = "adopted"
 	}
-	line(w, "envoy", state, since(e.Since, now), fmt.Sprintf("process %d", e.PID), e.Version, word("admin ", e.Admin), count(e.Restarts, "restart"),
+	line(w, "envoy", state, lasting(e.Since, now), fmt.Sprintf("process %d", e.PID), e.Version, word("admin ", e.Admin), count(e.Restarts, "restart"),
 		fmt.Sprintf("epoch %d", e.Epoch), adopted, word("before: ", e.LastEnd))
 }
 
-func writeServices(w io.Writer, r *status.Registration, now time.Time) {
+func writeServices(w io.Writer, r *status.Registration) {
 	if r == nil || len(r.Services) == 0 {
 		return
 	}
@@ -149,7 +153,7 @@ func writeServices(w io.Writer, r *status.Registration, now time.Time) {
 		if s.Refused != "" {
 			detail = "refused: " + s.Refused
 		}
-		row(w, s.Group, s.Entry, s.Health, ago(s.Since, now), detail)
+		row(w, s.Group, s.Entry, s.Health, from(s.Since), detail)
 	}
 }
 
@@ -173,14 +177,21 @@ func count(n int, what string) string {
 	return strconv.Itoa(n) + " " + what + "s"
 }
 
-func since(t, now time.Time) string { return word("since ", ago(t, now)) }
-
-// ago formats how long ago a time is.
-func ago(t, now time.Time) string {
+// lasting says for how long something has been so.
+func lasting(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return span(now.Sub(t))
+	return "for " + span(now.Sub(t))
+}
+
+// from says in a column SINCE from when on what the row says has been so, as the tables of
+// mcp-client do.
+func from(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04Z")
 }
 
 // when formats a time and its distance.

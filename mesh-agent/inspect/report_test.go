@@ -25,7 +25,7 @@ func TestReportOfWasmModules(t *testing.T) {
 		Failing: []status.Missing{{From: "oci://r.example/b", Plugins: []string{"shop.b", "shop.c"}, Reason: "there is no answer within 30s"}},
 	})
 	require.Regexp(t, `(?m)^wasm +1 module, 4096 bytes, 1 missing$`, text)
-	require.Regexp(t, `(?m)^oci://r.example/a:v1 +2h0m +4096 +abcd$`, text)
+	require.Regexp(t, `(?m)^oci://r.example/a:v1 +2026-11-26T22:00Z +4096 +abcd$`, text)
 	require.Contains(t, text, "- wasm: the module of shop.b, shop.c is not there: there is no answer within 30s\n")
 }
 

@@ -2,15 +2,18 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
@@ -57,4 +60,26 @@ func (m *Machine) namesakes(ctx context.Context, log *slog.Logger) (name string,
 		}
 	}
 	return proxy.ID, others, err
+}
+
+// Alone returns the hosts that this machine alone takes requests for, as far as discovery knows. An
+// older discovery does not say.
+func (m *Machine) Alone(ctx context.Context, who *member.Member, discovery grpc.ClientConnInterface) (hosts []string, err error) {
+	proxy, err := m.Proxy(who)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := machinev1.NewMachineServiceClient(discovery).Namesakes(ctx, &machinev1.NamesakesRequest{Id: proxy.ID})
+	if said := status.Convert(err); said.Code() == codes.Unimplemented {
+		return nil, nil
+	} else if err != nil {
+		return nil, errors.New(said.Message())
+	}
+	for _, s := range answer.GetNamesakes() {
+		if s.GetAddress() == proxy.IP || slices.Contains(proxy.OtherIPs, s.GetAddress()) {
+			hosts = append(hosts, s.GetAlone()...)
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts), nil
 }

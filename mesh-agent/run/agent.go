@@ -14,6 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/envoyadmin"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/scrape"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/supervise"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/namesake"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/ownmark"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
 	"github.com/pgmesh/pgmesh/mesh-agent/services/register"
@@ -33,6 +34,8 @@ type agent struct {
 	metrics prometheus.Registerer
 
 	who        *member.Member
+	began      joined // as what
+	name       *namesake.Holder
 	discovery  *upstream.Upstream
 	tracer     *tracing.Tracer // nil if nothing is traced, and so is the next
 	passage    *passage.Recorder
@@ -51,6 +54,7 @@ func (a *agent) open(ctx context.Context) (err error) {
 		a.endInherited(ctx)
 		return err
 	}
+	a.began = a.joined()
 	if a.discovery, err = a.Machine.Connect(a.who, a.log, a.metrics); err != nil {
 		return err
 	}
@@ -63,12 +67,15 @@ func (a *agent) open(ctx context.Context) (err error) {
 	if a.apps, err = a.openAppServices(); err != nil {
 		return err
 	}
-	a.server.Parts = status.Parts{Identity: a.who.Status, Discovery: a.discovery.Report, DNS: a.apps.names.Status(), Envoy: a.supervisor.Status}
+	a.server.Parts = status.Parts{Identity: a.who.Status, Revoked: a.discovery.Revoked, Discovery: a.discovery.Report, DNS: a.apps.names.Status(), Envoy: a.supervisor.Status}
 	a.server.Redirected = a.Machine.Mode() != bootstrap.None
 	if a.redirected, err = a.openRedirection(ctx); err != nil {
 		return err
 	}
 	if a.registered, err = a.openRegistration(); err != nil {
+		return err
+	}
+	if a.name, err = a.holdName(); err != nil {
 		return err
 	}
 	if err := a.openStatus(registry); err != nil {
@@ -105,10 +112,20 @@ func (a *agent) trace() error {
 	return nil
 }
 
+// holdName has other agents of this machine told that this one has its name.
+func (a *agent) holdName() (*namesake.Holder, error) {
+	proxy, err := a.Machine.Proxy(a.who)
+	if err != nil {
+		return nil, err
+	}
+	servers, err := a.Machine.Servers()
+	return namesake.New(namesake.Name{Discovery: servers, Namespace: proxy.Namespace, ID: proxy.ID}, a.Machine.State.Path, a.log), err
+}
+
 // openStatus gives the status server the metrics, and the Envoy to ask and to drain.
 func (a *agent) openStatus(own *prometheus.Registry) error {
 	s, folder := a.server, a.Machine.State.Path
-	s.StateDir, s.Ready = folder, a.supervisor.Ready
+	s.StateDir, s.Ready, s.Rejoin, s.Namesake = folder, a.supervisor.Ready, a.rejoin, a.name.Trouble
 	s.Drainer.Drain, s.Drainer.Undrain = a.supervisor.Drain, a.supervisor.Undrain
 	s.Drainer.Save, s.Drainer.Remove = a.Machine.State.SaveDrained, a.Machine.State.RemoveDrained
 	s.Envoy, s.Metrics = envoyadmin.OfStateDir(folder), own
@@ -150,6 +167,7 @@ func (a *agent) run(ctx context.Context) error {
 		defer a.redirected.close(serving)
 		return a.supervisor.Run(staying)
 	})
+	group.Go(func() error { return a.name.Run(ctx) })
 	group.Go(func() error { a.server.FollowDrain(ctx); return nil })
 	group.Go(func() error { return handleServiceManager(ctx, a.reload, a.supervisor) })
 	group.Go(func() error { return a.Machine.AwaitMeshSettings(ctx, a.who, a.discovery, a.supervisor.Reload, a.log) })

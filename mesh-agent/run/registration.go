@@ -20,11 +20,12 @@ func (a *agent) openRegistration() (*register.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Discovery, o.Log, o.Metrics = a.discovery, a.log, a.metrics
+	o.Discovery, o.Reconnected, o.Log, o.Metrics = a.discovery, a.discovery.Reconnected, a.log, a.metrics
 	registered := register.New(o)
 	a.server.Parts.Registration = registered.Status
 	d := &a.server.Drainer
 	d.Withdraw, d.Return, d.Tell = registered.Withdraw, registered.Return, registered.Tell
+	d.Alone = func(ctx context.Context) ([]string, error) { return a.Machine.Alone(ctx, a.who, a.discovery) }
 	return registered, nil
 }
 

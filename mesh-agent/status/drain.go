@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -13,7 +14,15 @@ type DrainStatus struct {
 	State       string    `json:"state"`
 	Since       time.Time `json:"since,omitzero"` // when it was drained
 	Connections int       `json:"connections"`    // open connections from clients
-	Trouble     string    `json:"trouble,omitempty"`
+	// Alone are the hosts that had no other healthy machine when this one was drained.
+	Alone   []string `json:"alone,omitempty"`
+	Trouble string   `json:"trouble,omitempty"`
+}
+
+// Alone says which hosts would be left with no healthy machine if this one drained now.
+type Alone struct {
+	Hosts   []string `json:"hosts,omitempty"`
+	Unknown string   `json:"unknown,omitempty"` // why that cannot be told
 }
 
 // Left says how many connections are left.
@@ -38,6 +47,9 @@ type Drainer struct {
 	Withdraw func(context.Context) error
 	Return   func()
 	Tell     func(string)
+	// Alone returns the hosts that this machine alone takes requests for. It is nil for a machine that
+	// is not registered.
+	Alone func(context.Context) ([]string, error)
 	// Drain makes Envoy send its clients away, without ending it, and Undrain keep them again.
 	Drain, Undrain func(context.Context) error
 	// Save and Remove keep for the next agent that the machine is drained.
@@ -50,7 +62,23 @@ const (
 	drainTimeout = 30 * time.Second
 	// lookInterval is how often a drained machine looks whether connections are left.
 	lookInterval = time.Second
+	// aloneTimeout bounds the question who else takes requests: a drain does not wait for more.
+	aloneTimeout = 2 * time.Second
 )
+
+// alone asks which hosts would be left with no healthy machine.
+func (s *Server) alone(ctx context.Context) (a Alone) {
+	if s.Drainer.Alone == nil || s.state.Load() != Running {
+		return a
+	}
+	ctx, cancel := context.WithTimeout(ctx, aloneTimeout)
+	defer cancel()
+	var err error
+	if a.Hosts, err = s.Drainer.Alone(ctx); err != nil {
+		a.Unknown = err.Error()
+	}
+	return a
+}
 
 // Drained makes this the agent of a machine that an earlier agent has drained. Call it before
 // Serve.
@@ -68,7 +96,10 @@ func (s *Server) drain(ctx context.Context) error {
 	if s.state.Load() != Running {
 		return nil
 	}
-	since := time.Now()
+	since, needed := time.Now(), s.alone(ctx)
+	if len(needed.Hosts) > 0 {
+		s.Log.Warn("services are left with no healthy machine, as this one drains", "hosts", strings.Join(needed.Hosts, ", "))
+	}
 	if s.Drainer.Withdraw != nil {
 		if err := s.Drainer.Withdraw(ctx); err != nil {
 			return fmt.Errorf("tell others to send nothing here: %w; nothing was drained: try again", err)
@@ -78,6 +109,7 @@ func (s *Server) drain(ctx context.Context) error {
 		return fmt.Errorf("drain Envoy: %w; others send nothing here already: try again", err)
 	}
 	s.drainedAt.Store(&since)
+	s.drainedAlone.Store(&needed.Hosts)
 	if err := s.Drainer.Save(since); err != nil {
 		s.Log.Warn("if this agent is killed, the next one does not drain any more", "error", err)
 	}
@@ -114,6 +146,9 @@ func (s *Server) drainStatus(ctx context.Context) DrainStatus {
 	d := DrainStatus{State: s.state.Load().(string)}
 	if since := s.drainedAt.Load(); since != nil && d.State == Draining {
 		d.Since = *since
+		if hosts := s.drainedAlone.Load(); hosts != nil {
+			d.Alone = *hosts
+		}
 	}
 	open, err := s.Envoy.Downstream(ctx)
 	if d.Connections = open.Connections; err != nil {

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 )
 
 // handleOrders registers the endpoints that tell the agent to do something.
 func (s *Server) handleOrders(mux *http.ServeMux) {
 	mux.HandleFunc("GET /drain", s.serveDrainStatus)
+	mux.HandleFunc("GET /drain/alone", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, s.alone(r.Context())) })
 	mux.HandleFunc("POST /drain", s.order(s.drain))
 	mux.HandleFunc("POST /undrain", s.order(s.undrain))
 	mux.HandleFunc("POST /quitquitquit", func(w http.ResponseWriter, _ *http.Request) {
@@ -19,6 +21,23 @@ func (s *Server) handleOrders(mux *http.ServeMux) {
 		fmt.Fprintln(w, "ending")
 		s.Stop()
 	})
+}
+
+// Rejoined is how an agent has taken up that its machine joined again.
+type Rejoined struct {
+	PID int `json:"pid"`
+	// Anew means that the agent starts anew, within its process, to be who the machine is now.
+	Anew bool `json:"anew"`
+}
+
+func (s *Server) serveRejoin(w http.ResponseWriter, _ *http.Request) {
+	r, err := s.Rejoin()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	r.PID = os.Getpid()
+	writeJSON(w, r)
 }
 
 // order does something about the drain, and answers how that stands then. It finishes even if the

@@ -13,6 +13,7 @@ import (
 
 // Report is the state of an agent.
 type Report struct {
+	Revoked      *Revocation   `json:"revoked,omitempty"` // of a machine that is no member any more
 	Agent        Agent         `json:"agent"`
 	Drain        *DrainStatus  `json:"drain,omitempty"` // of a machine that is drained
 	Identity     *Identity     `json:"identity,omitempty"`
@@ -23,6 +24,14 @@ type Report struct {
 	Registration *Registration `json:"registration,omitempty"`
 	DNS          *DNS          `json:"dns,omitempty"`
 	Redirection  *Redirection  `json:"redirection,omitempty"`
+}
+
+// Revocation says that somebody has shut this machine out of the mesh.
+type Revocation struct {
+	Since  time.Time `json:"since,omitzero"`
+	Whom   string    `json:"whom"` // "machine" and its enrolment, or "identity" and whose
+	Reason string    `json:"reason,omitempty"`
+	Do     string    `json:"do"` // what to do about it
 }
 
 // Agent is the program itself.
@@ -59,7 +68,8 @@ type Discovery struct {
 // XDS says where Envoy's configuration comes from.
 type XDS struct {
 	// State is "synced", "last-good" (discovery is away, and Envoy runs with the stored
-	// configuration) or "waiting" (Envoy has none yet).
+	// configuration), "turned-away" (discovery refuses this proxy, and Envoy goes on with what it
+	// has) or "waiting" (Envoy has none yet).
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
 	// Resources counts what Envoy has accepted, by type: clusters, endpoints, listeners, routes, …
@@ -144,6 +154,7 @@ type Redirection struct {
 // Parts are functions that report each part's state. They are called at any time from any
 // goroutine, and must return within a moment. A nil function means that the part is not used.
 type Parts struct {
+	Revoked      func() *Revocation // nil for a member
 	Identity     func() Identity
 	Discovery    func() Discovery
 	XDS          func() XDS
@@ -157,6 +168,7 @@ type Parts struct {
 // Ask asks all parts.
 func (p *Parts) Ask(agent Agent) Report {
 	return Report{
+		Revoked:      p.revoked(),
 		Agent:        agent,
 		Identity:     ask(p.Identity),
 		Discovery:    ask(p.Discovery),
@@ -167,6 +179,13 @@ func (p *Parts) Ask(agent Agent) Report {
 		DNS:          ask(p.DNS),
 		Redirection:  ask(p.Redirection),
 	}
+}
+
+func (p *Parts) revoked() *Revocation {
+	if p.Revoked == nil {
+		return nil
+	}
+	return p.Revoked()
 }
 
 func ask[T any](part func() T) *T {
@@ -183,6 +202,9 @@ func (r *Report) Troubles() (all []string) {
 		if trouble != "" {
 			all = append(all, part+": "+trouble)
 		}
+	}
+	if v := r.Revoked; v != nil {
+		add("membership", "the "+v.Whom+" was revoked, and nobody takes this machine for a member of the mesh: "+v.Do)
 	}
 	add("agent", r.Agent.Trouble)
 	if r.Identity != nil {

@@ -41,6 +41,11 @@ type Server struct {
 	// listener for it.
 	Redirected bool
 	Drainer    Drainer
+	// Rejoin takes up what mesh-agent join has put into the state folder.
+	Rejoin func() (Rejoined, error)
+	// Namesake says that another agent of this machine has this one's name, "" if none has. It may be
+	// nil.
+	Namesake func() string
 	// Stop ends the agent, as SIGTERM does.
 	Stop func()
 	// Envoy is asked for its version, its open connections and its listeners.
@@ -55,7 +60,10 @@ type Server struct {
 	since     time.Time
 	state     atomic.Value // a string
 	drainedAt atomic.Pointer[time.Time]
-	draining  sync.Mutex // serializes drains and their opposite
+	// drainedAlone are the hosts that were left with no healthy machine by that.
+	drainedAlone atomic.Pointer[[]string]
+
+	draining sync.Mutex // serializes drains and their opposite
 
 	versionMu  sync.Mutex
 	versionPID int // the process that version belongs to
@@ -82,7 +90,7 @@ func New() *Server {
 // Report asks all parts.
 func (s *Server) Report(ctx context.Context) Report {
 	state := s.state.Load().(string)
-	r := s.Parts.Ask(Agent{PID: os.Getpid(), Version: program.Version(), Since: s.since, StateDir: s.StateDir, State: state})
+	r := s.Parts.Ask(Agent{PID: os.Getpid(), Version: program.Version(), Since: s.since, StateDir: s.StateDir, State: state, Trouble: s.namesake()})
 	if r.Envoy != nil {
 		r.Envoy.Version = s.versionOf(ctx, r.Envoy.PID)
 		s.checkReady(ctx, r.Envoy)
@@ -90,12 +98,22 @@ func (s *Server) Report(ctx context.Context) Report {
 	if state == Draining {
 		d := s.drainStatus(ctx)
 		r.Drain = &d
-		r.Agent.Trouble = "it was drained at " + d.Since.UTC().Format(time.RFC3339) + ": others send nothing here until mesh-agent undrain, or until it is started again"
+		if r.Agent.Trouble != "" {
+			r.Agent.Trouble += "; "
+		}
+		r.Agent.Trouble += "it was drained at " + d.Since.UTC().Format(time.RFC3339) + ": others send nothing here until mesh-agent undrain, or until it is started again"
 		if r.Envoy != nil {
 			r.Envoy.Trouble = "" // not ready is what was asked for
 		}
 	}
 	return r
+}
+
+func (s *Server) namesake() string {
+	if s.Namesake == nil {
+		return ""
+	}
+	return s.Namesake()
 }
 
 // checkReady marks Envoy as not ready if it lacks the inbound listener.
@@ -139,6 +157,7 @@ func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, s.Report(r.Context())) })
 	mux.HandleFunc("GET /logs", s.serveLines)
 	mux.HandleFunc("GET /settings", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Settings()) })
+	mux.HandleFunc("POST /rejoin", s.serveRejoin)
 	s.handleOrders(mux)
 	return serve(ctx, socket, mux)
 }

@@ -46,6 +46,31 @@ func TestFollowOutlivesTheServer(t *testing.T) {
 	require.Equal(t, store.Revision(3), (<-batches).Revision)
 }
 
+// A server that is away is lost once, however often it is tried.
+func TestTriesAreNoLosses(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t)
+	failed := make(chan error, 1000)
+	s := storetest.FeedWith(t, storetest.OpenURL(t, server.URL), feed.Options{Followed: func(err error) {
+		if err != nil {
+			failed <- err
+		}
+	}})
+	batches := storetest.Follow(t, s, 0)
+	storetest.Connect(t, server.URL).Put("x", "a")
+	require.Equal(t, store.Revision(1), (<-batches).Revision)
+	require.Zero(t, s.Status().Losses)
+	server.Kill()
+	for range 3 {
+		<-failed
+	}
+	require.Equal(t, int64(1), s.Status().Losses)
+	server.Start()
+	storetest.Connect(t, server.URL).Put("x", "b")
+	require.Equal(t, store.Revision(2), (<-batches).Revision)
+	require.Equal(t, int64(1), s.Status().Losses)
+}
+
 // What a pooler between us and the server may swallow.
 func TestPollCoversLostNotifications(t *testing.T) {
 	t.Parallel()

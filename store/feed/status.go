@@ -15,7 +15,7 @@ type Status struct {
 	Since     time.Time      // when Connected last changed
 	Revision  store.Revision // the last revision passed on
 	Err       error          // why the connection was lost; nil while connected
-	Losses    int64          // how often it was lost or could not be opened
+	Losses    int64          // how often a connection that there was has been lost
 }
 
 // Status returns the state of the running Follow.
@@ -47,11 +47,13 @@ func (s *status) connected(standby bool) {
 
 func (s *status) lost(err error) {
 	s.mu.Lock()
+	if s.now.Connected {
+		s.now.Losses++
+	}
 	if s.now.Connected || s.now.Since.IsZero() {
 		s.now.Since = time.Now()
 	}
 	s.now.Following, s.now.Connected, s.now.Err = true, false, err
-	s.now.Losses++
 	s.mu.Unlock()
 	if s.onChange != nil {
 		s.onChange(err)

@@ -43,7 +43,7 @@ CREATE OR REPLACE VIEW mesh.problems WITH (security_barrier) AS
     mesh_internal.origin_of(p.kind, p.api_group, p.namespace, p.name) AS origin
   FROM mesh_internal.find_problems() p;
 
-COMMENT ON VIEW mesh.problems IS 'What is or may be wrong with the resources as they stand: routes that lead nowhere, hosts and ports with two owners, selectors that select nothing, certificates and authorities that expire, resources that break the current rules, machines that cannot be registered, and what discoveries find wrong where proxies are connected.';
+COMMENT ON VIEW mesh.problems IS 'What is or may be wrong with the resources as they stand: routes that lead nowhere, hosts and ports with two owners, selectors that select nothing, services that no healthy endpoint serves, certificates and authorities that expire, resources that break the current rules, machines that cannot be registered, and what discoveries find wrong where proxies are connected.';
 COMMENT ON COLUMN mesh.problems.severity IS 'error: it will not work as written; warning: it probably does not do what was meant; info: it may be as intended.';
 COMMENT ON COLUMN mesh.problems.code IS 'A short name for this sort of problem, which never changes.';
 COMMENT ON COLUMN mesh.problems.api_group IS 'The API group of the resource.';

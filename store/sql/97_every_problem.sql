@@ -5,6 +5,7 @@ CREATE OR REPLACE VIEW mesh_internal.every_problem AS
   SELECT * FROM mesh_internal.link_problems
   UNION ALL SELECT *, NULL FROM mesh_internal.selects_nothing
   UNION ALL SELECT *, NULL FROM mesh_internal.empty_subsets
+  UNION ALL SELECT *, NULL FROM mesh_internal.unserved
   UNION ALL SELECT *, NULL FROM mesh_internal.unsupported_uses
   UNION ALL SELECT *, NULL FROM mesh_internal.uneven_weights
   UNION ALL SELECT *, NULL FROM mesh_internal.misplaced_mesh_configs

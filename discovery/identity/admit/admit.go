@@ -16,6 +16,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/identity/trust"
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/identity/refusal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -60,7 +61,7 @@ func refusalOf(err error) *push.RefusalError {
 	case why.Reason == identityv1.Refusal_REFUSAL_NO_CREDENTIAL:
 		return &push.RefusalError{Reason: "no_certificate", Code: codes.Unauthenticated, Text: why.Text}
 	case why.Reason == identityv1.Refusal_REFUSAL_REVOKED:
-		return &push.RefusalError{Reason: "revoked", Code: codes.PermissionDenied, Text: why.Text}
+		return &push.RefusalError{Reason: "revoked", Code: codes.PermissionDenied, Text: why.Text, Detailed: refusal.NewRevoked(why.Revocation, "%s", why.Text)}
 	default:
 		return &push.RefusalError{Reason: "certificate", Code: codes.PermissionDenied, Text: why.Text}
 	}

@@ -165,8 +165,8 @@ func (s *Service) sign(
 	signer *authority.Authority, state *trust.State, who bearer, csr *authority.CSR, lifetime time.Duration, record *identityv1.Issue,
 ) (*istio.IstioCertificateResponse, error) {
 	record.Identity, record.Enrolment = who.String(), who.enrolment
-	if text := state.Revoked(who.Workload, who.enrolment); text != "" {
-		return nil, refusal.New(identityv1.Refusal_REFUSAL_REVOKED, "%s", text)
+	if r := state.Revocation(who.Workload, who.enrolment); r != nil {
+		return nil, refusal.NewRevoked(r, "%s", trust.Revoked(r))
 	}
 	id, err := who.ID()
 	if err != nil {

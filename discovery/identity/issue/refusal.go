@@ -26,7 +26,11 @@ func refusalBy(err error) error {
 
 // refusalOf says what is wrong with a certificate.
 func refusalOf(err error) error {
-	if why, ok := errors.AsType[*trust.RefusedError](err); ok {
+	why, ok := errors.AsType[*trust.RefusedError](err)
+	switch {
+	case ok && why.Revocation != nil:
+		return refusal.NewRevoked(why.Revocation, "%s", why.Text)
+	case ok:
 		return refusal.New(why.Reason, "%s", why.Text)
 	}
 	return refusal.New(identityv1.Refusal_REFUSAL_CERTIFICATE, "%v", err)

@@ -75,6 +75,7 @@ type RefusedError struct {
 	// ID and Enrolment are what is known of the bearer.
 	ID, Enrolment string
 	Text          string
+	Revocation    *identityv1.Revocation // of a bearer that was revoked
 }
 
 func (e *RefusedError) Error() string { return e.Text }
@@ -96,15 +97,15 @@ func (s *State) Judge(chain []*x509.Certificate) (*Member, error) {
 	m := &Member{ID: id, Enrolment: identity.EnrolmentOf(leaf), NotAfter: leaf.NotAfter}
 	peer, err := s.Verify(chain, x509.ExtKeyUsageClientAuth)
 	if text := fault(leaf, err); text != "" {
-		return nil, m.refused(identityv1.Refusal_REFUSAL_CERTIFICATE, "the certificate for %s %s", id, text)
+		return nil, m.refused("the certificate for %s %s", id, text)
 	}
 	if err == nil && peer.Federated {
-		return nil, m.refused(identityv1.Refusal_REFUSAL_CERTIFICATE, "the certificate for %s is of another mesh, whose members are none of this one, which is %s", id, s.Domain)
+		return nil, m.refused("the certificate for %s is of another mesh, whose members are none of this one, which is %s", id, s.Domain)
 	}
 	var machine bool
 	m.Workload, machine = identity.WorkloadOf(id)
 	if _, m.Server = identity.ServerOf(id); !machine && !m.Server {
-		return nil, m.refused(identityv1.Refusal_REFUSAL_CERTIFICATE, "the certificate for %s names neither a machine nor a server of pgmesh", id)
+		return nil, m.refused("the certificate for %s names neither a machine nor a server of pgmesh", id)
 	}
 	return m, s.Standing(m)
 }
@@ -112,13 +113,14 @@ func (s *State) Judge(chain []*x509.Certificate) (*Member, error) {
 // RequireMachine returns nil for a machine.
 func (m *Member) RequireMachine() error {
 	if m.Server {
-		return m.refused(identityv1.Refusal_REFUSAL_CERTIFICATE, "%s is a server of pgmesh, and no machine", m.ID)
+		return m.refused("%s is a server of pgmesh, and no machine", m.ID)
 	}
 	return nil
 }
 
-func (m *Member) refused(reason identityv1.Refusal, format string, args ...any) error {
-	return &RefusedError{Reason: reason, ID: m.ID.String(), Enrolment: m.Enrolment, Text: fmt.Sprintf(format, args...)}
+// refused says what is wrong with the member's certificate.
+func (m *Member) refused(format string, args ...any) error {
+	return &RefusedError{Reason: identityv1.Refusal_REFUSAL_CERTIFICATE, ID: m.ID.String(), Enrolment: m.Enrolment, Text: fmt.Sprintf(format, args...)}
 }
 
 // fault says why a certificate is not valid, and what to do about it.
@@ -137,26 +139,32 @@ func fault(leaf *x509.Certificate, err error) string {
 
 // Standing returns nil unless a member was revoked.
 func (s *State) Standing(m *Member) error {
-	if text := s.Revoked(m.Workload, m.Enrolment); text != "" {
-		return m.refused(identityv1.Refusal_REFUSAL_REVOKED, "%s is no member of the mesh any more: %s", m.ID, text)
+	r := s.Revocation(m.Workload, m.Enrolment)
+	if r == nil {
+		return nil
 	}
-	return nil
+	return &RefusedError{
+		Reason: identityv1.Refusal_REFUSAL_REVOKED, ID: m.ID.String(), Enrolment: m.Enrolment, Revocation: r,
+		Text: fmt.Sprintf("%s is no member of the mesh any more: %s", m.ID, Revoked(r)),
+	}
 }
 
-// Revoked says why nobody may be a machine of an identity, and of an enrolment, which may be empty;
-// "" if a machine may.
-func (s *State) Revoked(w identity.Workload, enrolment string) string {
-	if r := s.identities[w.Path()]; r != nil {
-		return revoked("the identity "+w.Path(), r)
+// Revocation says why nobody may be a machine of an identity, and of an enrolment, which may be
+// empty; nil if a machine may.
+func (s *State) Revocation(w identity.Workload, enrolment string) *identityv1.Revocation {
+	if r := s.identities[w.Path()]; r != nil || enrolment == "" {
+		return r
 	}
-	if r := s.enrolments[enrolment]; r != nil && enrolment != "" {
-		return revoked("the machine "+enrolment, r)
-	}
-	return ""
+	return s.enrolments[enrolment]
 }
 
-func revoked(who string, by *identityv1.Revocation) string {
-	text := who + " was revoked"
+// Revoked says a revocation in words.
+func Revoked(by *identityv1.Revocation) string {
+	text := "the machine " + by.GetEnrolment()
+	if by.GetIdentity() != "" {
+		text = "the identity " + by.GetIdentity()
+	}
+	text += " was revoked"
 	if at := by.GetAt(); at != nil {
 		text += " at " + at.AsTime().UTC().Format(time.RFC3339)
 	}

@@ -237,21 +237,27 @@ func (f *fleet) hasNamesakes() {
 	}
 }
 
-// agent runs mesh-agent on the machine.
-func (f *fleet) agent(command string) {
+// agent runs mesh-agent on the machine, and returns what it says.
+func (f *fleet) agent(command string) string {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), longestWait)
 	defer cancel()
 	out, err := f.Run(ctx, "mesh-agent", command, "--state-dir", f.State("cart-1"))
 	require.NoError(f.t, err, out)
+	return out
 }
 
 // drains drains a machine, kills its agent meanwhile, and takes the drain back.
 func (f *fleet) drains(machine *stack.Program) {
 	f.t.Helper()
-	f.agent("drain")
+	const warning = "warning: cart.mesh is left with no healthy machine"
+	require.Contains(f.t, f.agent("drain"), warning)
+	require.NotContains(f.t, f.agent("drain"), warning, "it is drained already, and nobody needs it any more")
 	f.entry("draining")
 	f.serves(http.StatusServiceUnavailable)
+	var problem string
+	require.NoError(f.t, f.db.QueryRow(f.t.Context(), `SELECT message FROM mesh.problems WHERE code = 'no-healthy-endpoint' AND name = 'cart'`).Scan(&problem))
+	require.Equal(f.t, "none of its endpoints takes requests: 1 draining", problem)
 	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.2", f.inbound))
 	require.NoError(f.t, err, "its Envoy has its service")
 	require.NoError(f.t, conn.Close())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -133,6 +134,11 @@ func TestARevokedMachineLearnsNothingMore(t *testing.T) {
 	})
 	t.Logf("its stream has ended %s after the command has returned", time.Since(done).Round(time.Millisecond))
 	m.stays(client, "ledger.mesh", http.StatusOK) // its certificate has not ended
+	out, err := m.Run(t.Context(), "mesh-agent", "status", "--state-dir", m.State("cart-1"))
+	exit, _ := errors.AsType[*exec.ExitError](err)
+	require.NotNil(t, exit, out)
+	require.Equal(t, 3, exit.ExitCode(), out)
+	require.Regexp(t, `^membership +revoked, since \S+ \(\d+s ago\), the machine `+machine+`, the laptop was stolen\n`, out)
 	says(t, m.Discovery.Log, "the machine "+machine+" was revoked")
 	says(t, thief.Log, "could not be renewed.*revoked")
 	m.recorded(1, `enrolment = $1 AND credential = 'certificate' AND refusal = 'revoked'`, machine)
@@ -145,4 +151,20 @@ func TestARevokedMachineLearnsNothingMore(t *testing.T) {
 	m.becomes(client, "ledger.mesh", http.StatusServiceUnavailable) // it has ended now
 	t.Logf("other machines refuse it since its certificate has ended, %s after the command has returned", time.Since(done).Round(time.Millisecond))
 	m.stays(other, "ledger.mesh", http.StatusOK)
+
+	// It joins again beside its agent, and is another machine of the identity.
+	pid := thief.Pid()
+	out, err = m.join(m.joinToken("shop/cart"), m.State("cart-1"), "--again", "--take-over")
+	require.NoError(t, err, out)
+	require.Contains(t, out, "has taken that up, and nothing was interrupted")
+	m.becomes(client, "ledger.mesh", http.StatusOK)
+	m.hears("cart-1", client)
+	require.Equal(t, pid, thief.Pid())
+	require.NotEqual(t, machine, m.certificate("cart-1").Subject.SerialNumber)
+	eventually(t, func(ctx context.Context) error {
+		if out, err := m.Run(ctx, "mesh-agent", "status", "--state-dir", m.State("cart-1")); err != nil {
+			return errors.New(out)
+		}
+		return nil
+	})
 }

@@ -84,7 +84,7 @@ func (p program) listMachinesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the machines with their services",
-		Long: `List the machines with their services, a line a service: whether the machine is here or gone, and how the service is by its probe, or
+		Long: `List the machines with their services, a line a service: whether the machine is here or gone and since when, and how the service is by its probe, or
 draining, if mesh-agent drain has taken the machine out: since when, and whether connections are left, say -o wide and show. One that is refused has no
 WorkloadEntry: show says why.`,
 		Example: `  mcp-client machines list -n shop
@@ -105,15 +105,15 @@ WorkloadEntry: show says why.`,
 func machineListing(list []registered) output.Listing {
 	out := output.Listing{
 		Tree: list, Columns: []string{"NAMESPACE", "MACHINE", "GROUP", "ADDRESS", "STATE", "HEALTH", "SINCE"},
-		Wide: []string{"ENTRY", "NETWORK", "LOCALITY", "SERVICE ACCOUNT", "ENROLMENT", "DISCOVERY", "SERVER", "DETAIL"},
+		Wide: []string{"ENTRY", "NETWORK", "LOCALITY", "SERVICE ACCOUNT", "ENROLMENT", "DISCOVERY", "SERVER", "REGISTERED", "DETAIL"},
 	}
 	for _, m := range list {
 		state := m.State
 		if m.Refused != "" && state == "here" {
 			state = "refused"
 		}
-		out.Add(m.Machine, m.Namespace, m.Machine, m.Group, words.OrDash(m.Address), state, m.Health, words.ShortTime(cmp.Or(m.Gone, m.Registered)),
-			words.OrDash(m.Entry), words.OrDash(m.Network), words.OrDash(m.Locality), m.ServiceAccount, words.OrDash(m.Enrolment), m.Discovery, m.Server, words.OrDash(m.Detail))
+		out.Add(m.Machine, m.Namespace, m.Machine, m.Group, words.OrDash(m.Address), state, m.Health, words.ShortTime(cmp.Or(m.Gone, m.Since)),
+			words.OrDash(m.Entry), words.OrDash(m.Network), words.OrDash(m.Locality), m.ServiceAccount, words.OrDash(m.Enrolment), m.Discovery, m.Server, words.ShortTime(m.Registered), words.OrDash(m.Detail))
 	}
 	return out
 }

@@ -21,10 +21,11 @@ func TestMachines(t *testing.T) {
 	require.Regexp(t, `shop +cart-1 +cart +10.0.0.1 +gone +healthy `, list)
 	require.Regexp(t, `shop +cart-2 +cart +10.0.0.2 +here +unhealthy `, list)
 	require.Regexp(t, `shop +cart-2 +carts +10.0.0.2 +refused +healthy `, list)
+	require.Regexp(t, `cart-2 +cart +10.0.0.2 +here +unhealthy +1970-01-01T00:00Z\n`, list, "here since its stream began")
 	require.NotContains(t, m.OK("machines", "list", "-A", "--group", "carts"), "cart-1")
 	require.NotContains(t, m.OK("machines", "list", "-n", "default"), "cart-1")
 	require.Regexp(t, `cart-10.0.0.1 +- +eu/a +default +- +eu-1 +eu-mcp`, m.OK("machines", "list", "-A", "-o", "wide"))
-	require.Regexp(t, `eu-1 +eu-mcp +GET /: 503\n`, m.OK("machines", "list", "-A", "-o", "wide"))
+	require.Regexp(t, `eu-1 +eu-mcp +20\d\d-\S+Z +GET /: 503\n`, m.OK("machines", "list", "-A", "-o", "wide"))
 	require.Equal(t, "cart-1\n", m.OK("machines", "list", "-A", "--group", "cart", "-o", "jsonpath={[0].machine}{\"\\n\"}"))
 	var tree []map[string]any
 	require.NoError(t, json.Unmarshal([]byte(m.OK("machines", "show", "cart-2", "-o", "json")), &tree))

@@ -128,7 +128,7 @@ func (p program) printSinks(s *adminv1.StatusResponse) error {
 	w.Row("SINK", "SERVER", "STATE", "SINCE", "ERROR")
 	for _, one := range s.GetSinks() {
 		state, since := sinkState(one)
-		w.Row(one.GetAddress(), words.OrDash(one.GetServer()), state, elapsed(since, s.GetServer().GetNow()), words.OrDash(words.FirstLine(one.GetError())))
+		w.Row(one.GetAddress(), words.OrDash(one.GetServer()), state, words.ShortTime(output.TimeOf(since)), words.OrDash(words.FirstLine(one.GetError())))
 	}
 	return w.Flush()
 }
@@ -186,7 +186,7 @@ func (p program) printClients(s *adminv1.StatusResponse) error {
 	}
 	fmt.Fprintln(p.Out)
 	w := output.NewRows(p.Out)
-	w.Row("CLIENT", "PROTOCOL", "SINCE", "REVISION", "REFUSES")
+	w.Row("CLIENT", "PROTOCOL", "CONNECTED", "REVISION", "REFUSES")
 	for _, c := range s.GetClients() {
 		var refuses []string
 		for _, sub := range c.GetSubscriptions() {
@@ -195,7 +195,7 @@ func (p program) printClients(s *adminv1.StatusResponse) error {
 			}
 		}
 		w.Row(
-			c.GetNode(), c.GetProtocol(), elapsed(c.GetSince(), s.GetServer().GetNow()), words.Revision(c.GetRevision()), words.OrDash(strings.Join(refuses, "; ")),
+			c.GetNode(), c.GetProtocol(), words.ShortTime(output.TimeOf(c.GetSince())), words.Revision(c.GetRevision()), words.OrDash(strings.Join(refuses, "; ")),
 		)
 		if p.Output.Format != output.Wide {
 			continue

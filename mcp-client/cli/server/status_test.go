@@ -27,7 +27,7 @@ func TestStatus(t *testing.T) {
 	var out string
 	require.Eventually(t, func() bool { // no client tells when the server has heard that another is gone, or its answer
 		out = clitest.WithoutClocks(m.OK("status"))
-		return regexp.MustCompile(`(?m)^clients +1$`).MatchString(out) && regexp.MustCompile(`(?m)^sidecar~\S+ +delta +\d+s +4 +-$`).MatchString(out)
+		return regexp.MustCompile(`(?m)^clients +1$`).MatchString(out) && regexp.MustCompile(`(?m)^sidecar~\S+ +delta +20\d\d-\S+Z +4 +-$`).MatchString(out)
 	}, 20*time.Second, 10*time.Millisecond, "one client, which has revision 4")
 	require.Regexp(t, `(?m)^server +`+m.Address+`, version .*, up for \d+s$`, out)
 	require.Regexp(t, `(?m)^serves +revision 4$`, out)
@@ -97,7 +97,7 @@ func TestTheStatusOfAServerThatServesItsFile(t *testing.T) {
 	require.Zero(t, clitest.At(t, second, "get", "vs").Code)
 	r := clitest.At(t, second, "status")
 	require.Equal(t, 1, r.Code, r.Err)
-	require.Regexp(t, `source +file, not connected .*; what is served was saved .* ago`, r.Out)
+	require.Regexp(t, `source +file, not connected for .*, lost 0 times; what is served was saved .* ago`, r.Out)
 	require.Contains(t, r.Err, "has lost its source")
 	require.NotContains(t, r.Out, "\nmesh ")
 }
@@ -122,8 +122,8 @@ func TestTheStatusOfSinks(t *testing.T) {
 		return r.Code == 0 && strings.Contains(r.Out, "refused") && regexp.MustCompile(`(?m)^sinks +2, 1 connected$`).MatchString(r.Out)
 	}, time.Minute, 20*time.Millisecond, "%v", &r)
 	require.Regexp(t, `(?m)^SINK +SERVER +STATE +SINCE +ERROR$`, r.Out)
-	require.Regexp(t, `(?m)^`+pilot+` +one \S{4} +connected +\d+s +-$`, r.Out)
-	require.Regexp(t, `(?m)^`+gone+` +one \S{4} +not connected +\d+s +.*refused`, r.Out)
+	require.Regexp(t, `(?m)^`+pilot+` +one \S{4} +connected +20\d\d-\S+Z +-$`, r.Out)
+	require.Regexp(t, `(?m)^`+gone+` +one \S{4} +not connected +20\d\d-\S+Z +.*refused`, r.Out)
 	require.Equal(t, pilot+" true false\n"+gone+" false true\n",
 		clitest.At(t, server, "status", "-o", `jsonpath={range .sinks[*]}{.address} {.connected} {.ofFlags}{"\n"}{end}`).Out)
 }

@@ -118,7 +118,7 @@ func refuseRevoked(r *identityv1.Revocation) error {
 	if r.GetReason() != "" {
 		why = ": " + r.GetReason()
 	}
-	return refusal.New(identityv1.Refusal_REFUSAL_REVOKED, "%s was revoked at %s%s", who, r.GetAt().AsTime().UTC().Format(time.RFC3339), why)
+	return refusal.NewRevoked(r, "%s was revoked at %s%s", who, r.GetAt().AsTime().UTC().Format(time.RFC3339), why)
 }
 
 // Server reports whether the caller is a server of the mesh, for limits that servers are exempt

@@ -299,7 +299,7 @@ func (s *Supervisor) startAgain(ctx context.Context, dead *instance) error {
 }
 
 func (s *Supervisor) reexec() {
-	if s.Reexec == nil || s.Tied {
+	if !s.CanReload() {
 		// Exec ends the thread that Envoy is tied to, so the kernel would kill it.
 		s.Log.Warn("this agent does not start anew, for Envoy is tied to it: end it and start it again")
 		return
@@ -310,6 +310,9 @@ func (s *Supervisor) reexec() {
 		s.Log.Error("this agent could not be restarted, and continues as it is", "error", err)
 	}
 }
+
+// CanReload reports whether Reload does anything.
+func (s *Supervisor) CanReload() bool { return s.Reexec != nil && !s.Tied }
 
 // Reload makes the agent reexec itself. Envoy continues.
 func (s *Supervisor) Reload() {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -50,7 +51,9 @@ type Discovery struct {
 	aliases []string
 	tokens  map[jointoken.Hash]*grant
 	created int
-	changed chan struct{} // closed and replaced when the trust changes
+	joined  int
+	revoked *identityv1.Revocation // of a machine that may call no more
+	changed chan struct{}          // closed and replaced when the trust changes
 }
 
 type grant struct {
@@ -69,7 +72,7 @@ func New(t testing.TB, domain string, lifetime time.Duration, register ...func(g
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	d.Address = listener.Addr().String()
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(d.server.Server(tls.VerifyClientCertIfGiven, "h2"))))
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(d.server.Server(tls.VerifyClientCertIfGiven, "h2"))), grpc.StreamInterceptor(d.admit))
 	istio.RegisterIstioCertificateServiceServer(server, d)
 	identityv1.RegisterTrustServiceServer(server, d)
 	for _, r := range register {
@@ -133,6 +136,58 @@ func (d *Discovery) publish() {
 	d.changed = make(chan struct{})
 }
 
+// Revoke shuts a machine or an identity out, and ends its streams.
+func (d *Discovery) Revoke(r *identityv1.Revocation) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.revoked = r
+	d.publish()
+}
+
+// admit refuses the streams of who was revoked, when they begin and when that happens.
+func (d *Discovery) admit(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	ended := make(chan error, 1)
+	for begun := false; ; begun = true {
+		d.mu.Lock()
+		err, changed := d.standing(stream.Context()), d.changed
+		d.mu.Unlock()
+		if err != nil {
+			return err // ends the stream, and with it what handles it
+		}
+		if !begun {
+			go func() { ended <- handle(srv, stream) }()
+		}
+		select {
+		case err := <-ended:
+			return err
+		case <-changed:
+		}
+	}
+}
+
+// standing refuses who was revoked. The caller holds d.mu.
+func (d *Discovery) standing(ctx context.Context) error {
+	leaf := shown(ctx)
+	if d.revoked == nil || leaf == nil {
+		return nil
+	}
+	id, _ := identity.Of(leaf)
+	if d.revoked.GetEnrolment() == identity.EnrolmentOf(leaf) || id.Path() == "/"+d.revoked.GetIdentity() {
+		return refusal.NewRevoked(d.revoked, "%s is no member of the mesh any more", id)
+	}
+	return nil
+}
+
+// shown is the certificate of a caller, nil for none.
+func shown(ctx context.Context) *x509.Certificate {
+	p, _ := peer.FromContext(ctx)
+	chain := p.AuthInfo.(credentials.TLSInfo).State.PeerCertificates
+	if len(chain) == 0 {
+		return nil
+	}
+	return chain[0]
+}
+
 // Roots returns the mesh's own roots as PEM.
 func (d *Discovery) Roots() []byte {
 	d.mu.Lock()
@@ -181,7 +236,7 @@ func (d *Discovery) CreateCertificate(ctx context.Context, r *istio.IstioCertifi
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w, err := d.caller(ctx)
+	w, enrolment, err := d.caller(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +244,7 @@ func (d *Discovery) CreateCertificate(ctx context.Context, r *istio.IstioCertifi
 	if err != nil {
 		return nil, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "%v", err)
 	}
-	issued, err := d.signer.Sign(authority.Request{CSR: csr, ID: id, Enrolment: "e-1", Lifetime: d.lifetime})
+	issued, err := d.signer.Sign(authority.Request{CSR: csr, ID: id, Enrolment: enrolment, Lifetime: d.lifetime})
 	if err != nil {
 		return nil, refusal.New(identityv1.Refusal_REFUSAL_UNAVAILABLE, "%v", err)
 	}
@@ -197,26 +252,32 @@ func (d *Discovery) CreateCertificate(ctx context.Context, r *istio.IstioCertifi
 	return &istio.IstioCertificateResponse{CertChain: []string{string(issued.ChainPEM), string(authority.EncodeCertificates(d.roots...))}}, nil
 }
 
-func (d *Discovery) caller(ctx context.Context) (w identity.Workload, err error) {
+// caller says who is to get a certificate, and of which enrolment: each token makes another.
+func (d *Discovery) caller(ctx context.Context) (w identity.Workload, enrolment string, err error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if header := md.Get("authorization"); len(header) > 0 {
+		d.joined++
+		enrolment = fmt.Sprintf("e-%d", d.joined)
 		text := strings.TrimPrefix(header[0], "Bearer ")
 		if text == WebToken {
-			return identity.Workload{TrustDomain: d.Domain, Namespace: "shop", ServiceAccount: "cart"}, nil
+			return identity.Workload{TrustDomain: d.Domain, Namespace: "shop", ServiceAccount: "cart"}, enrolment, nil
 		}
-		return d.redeem(text)
+		w, err = d.redeem(text)
+		return w, enrolment, err
 	}
-	p, _ := peer.FromContext(ctx)
-	shown := p.AuthInfo.(credentials.TLSInfo).State.PeerCertificates
-	if len(shown) == 0 {
-		return w, refusal.New(identityv1.Refusal_REFUSAL_NO_CREDENTIAL, "neither a token nor a certificate was shown")
+	leaf := shown(ctx)
+	if leaf == nil {
+		return w, "", refusal.New(identityv1.Refusal_REFUSAL_NO_CREDENTIAL, "neither a token nor a certificate was shown")
 	}
-	id, err := identity.Of(shown[0])
+	if err := d.standing(ctx); err != nil {
+		return w, "", err
+	}
+	id, err := identity.Of(leaf)
 	if err != nil {
-		return w, refusal.New(identityv1.Refusal_REFUSAL_CERTIFICATE, "%v", err)
+		return w, "", refusal.New(identityv1.Refusal_REFUSAL_CERTIFICATE, "%v", err)
 	}
 	w, _ = identity.WorkloadOf(id)
-	return w, nil
+	return w, identity.EnrolmentOf(leaf), nil
 }
 
 func (d *Discovery) redeem(text string) (w identity.Workload, err error) {

@@ -141,6 +141,16 @@ func (m *Member) Keep(ctx context.Context, secrets *sds.Server, u *upstream.Upst
 	}, nil
 }
 
+// Adopt uses the certificate that mesh-agent join has put into the folder. It does nothing if that
+// makes the machine somebody else, which another tells.
+func (m *Member) Adopt() (another bool, err error) {
+	err = m.membership.Adopt()
+	if errors.Is(err, membership.ErrOtherID) {
+		return true, nil
+	}
+	return false, err
+}
+
 func (m *Member) logIdentity(log *slog.Logger) {
 	if m.Source == FromFiles {
 		log.Info("this machine is a member of the mesh by its own files", "identity", m.Workload.String())

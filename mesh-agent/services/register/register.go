@@ -25,6 +25,9 @@ import (
 type Options struct {
 	// Discovery is the connection to discovery.
 	Discovery grpc.ClientConnInterface
+	// Reconnected returns a channel that is closed when there is another connection to discovery, which
+	// may be to another discovery or show another certificate. It may be nil.
+	Reconnected func() <-chan struct{}
 	// Folder keeps, over restarts, when the last stream began and which services are healthy; ""
 	// keeps nothing.
 	Folder string

@@ -168,6 +168,20 @@ func (a *agent) says(t *testing.T, text string) {
 	require.Eventually(t, func() bool { return strings.Contains(a.log.String(), text) }, limit, time.Millisecond, text)
 }
 
+// A machine that is refused waits long, but not when it has another connection: that may show another
+// certificate.
+func TestARefusedMachineComesAgainOnAnotherConnection(t *testing.T) {
+	t.Parallel()
+	d, another := start(t), make(chan struct{})
+	a := d.agent(func(o *register.Options) { o.Reconnected = func() <-chan struct{} { return another } })
+	d.next().end <- status.Error(codes.PermissionDenied, "it was revoked")
+	a.says(t, "it was revoked")
+	began := time.Now()
+	close(another)
+	d.next()
+	require.Less(t, time.Since(began), 5*time.Second, "it would have waited for ten at least")
+}
+
 func TestEachStreamIsLater(t *testing.T) {
 	t.Parallel()
 	d, folder := start(t), t.TempDir()

@@ -37,7 +37,7 @@ func (a *Agent) streams(ctx context.Context) error {
 	quick, slow := quickly.Backoff(), slowly.Backoff()
 	logged := ""
 	for {
-		begun := time.Now()
+		begun, reconnected := time.Now(), a.reconnected()
 		err := a.stream(ctx)
 		switch {
 		case errors.Is(err, errLeft):
@@ -51,15 +51,15 @@ func (a *Agent) streams(ctx context.Context) error {
 		}
 		why, needsAction := explain(err)
 		a.setDisconnected(why)
-		pause := quick.Next()
+		pause, sooner := quick.Next(), (<-chan struct{})(nil)
 		if needsAction {
-			pause = slow.Next()
+			pause, sooner = slow.Next(), reconnected
 		}
 		if why != logged {
 			logged = why
 			a.logDisconnect(why, needsAction, pause)
 		}
-		if err := a.pause(ctx, pause); err != nil {
+		if err := a.pause(ctx, pause, sooner); err != nil {
 			return err
 		}
 	}
@@ -73,12 +73,24 @@ func (a *Agent) logDisconnect(why string, needsAction bool, pause time.Duration)
 	a.o.Log.Info("reconnecting to discovery, to stay registered", "reason", why)
 }
 
-// pause waits, but not for a machine that is to leave: without a stream, it fails to.
-func (a *Agent) pause(ctx context.Context, d time.Duration) error {
+// reconnected returns a channel that is closed when there is another connection, nil if that is
+// never known.
+func (a *Agent) reconnected() <-chan struct{} {
+	if a.o.Reconnected == nil {
+		return nil
+	}
+	return a.o.Reconnected()
+}
+
+// pause waits, but not longer than until sooner is closed, and not for a machine that is to leave:
+// without a stream, it fails to.
+func (a *Agent) pause(ctx context.Context, d time.Duration, sooner <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-sooner:
 		return nil
 	case left := <-a.leaving:
 		left <- errNotConnected

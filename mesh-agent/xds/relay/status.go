@@ -13,11 +13,13 @@ import (
 type State string
 
 // Waiting: Envoy has nothing yet. Synced: discovery answers. LastGood: no discovery answers, and
-// Envoy is served what was stored.
+// Envoy is served what was stored. TurnedAway: discovery refuses the proxy, as one that was revoked,
+// and Envoy goes on with what it has.
 const (
-	Waiting  State = "waiting"
-	Synced   State = "synced"
-	LastGood State = "last-good"
+	Waiting    State = "waiting"
+	Synced     State = "synced"
+	LastGood   State = "last-good"
+	TurnedAway State = "turned-away"
 )
 
 // Status describes the configuration that Envoy is served.
@@ -26,6 +28,8 @@ type Status struct {
 	Since time.Time
 	// Refusal is what Envoy refused last and why, or empty.
 	Refusal string
+	// Away is why discovery has refused the proxy last, empty once it answers.
+	Away string
 }
 
 // Status returns the present status.
@@ -40,6 +44,8 @@ func (s *Server) Report() status.XDS {
 	now, kept := s.Status(), s.Kept.Summary()
 	out := status.XDS{State: string(now.State), Since: now.Since, Resources: kept.Resources, Kept: kept.At, LastNACK: oneLine(now.Refusal)}
 	switch {
+	case now.Away != "":
+		out.Trouble = "discovery refuses this proxy, and Envoy goes on with what it has: " + oneLine(now.Away)
 	case now.State == LastGood:
 		out.Trouble = "no discovery answers, and Envoy runs with what it accepted last, as of " + kept.At.Format(time.RFC3339)
 	case kept.Failed != nil:
@@ -85,9 +91,23 @@ func (s *Server) markLastGood() {
 		"reason", reason, "accepted", kept.At.UTC().Format(time.RFC3339), "resources", kept.Resources)
 }
 
+// markTurnedAway records that discovery refuses the proxy. What Envoy has stays where it is from.
+func (s *Server) markTurnedAway(why string) {
+	s.mu.Lock()
+	s.status.Away = why
+	lastGood := s.status.State == LastGood
+	s.mu.Unlock()
+	if !lastGood {
+		s.setState(TurnedAway)
+	}
+}
+
 func (s *Server) setState(now State) (before State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now == Synced {
+		s.status.Away = ""
+	}
 	if before = s.status.State; before != now {
 		s.status.State, s.status.Since = now, time.Now()
 		s.metrics.serves(now)

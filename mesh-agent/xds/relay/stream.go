@@ -107,7 +107,7 @@ func (st *stream) awaitDiscovery(ctx context.Context, envoyGone chan struct{}) (
 			return nil, nil, err
 		}
 		if err == nil || !retryable(err) || !st.replay.complete() {
-			return nil, nil, streamStatus(err)
+			return nil, nil, st.end(err)
 		}
 		again := time.After(max(pauses.Next(), retry.Asked(err))) // another replica may do better
 		for again != nil {
@@ -212,7 +212,7 @@ func (st *stream) pass(ctx context.Context, p *discoveryStream, m *message, envo
 		case <-st.plugins.news():
 			err = st.plugins.advance(ctx, p)
 		case err := <-p.failed:
-			return streamStatus(err)
+			return st.end(err)
 		case <-envoyGone:
 			return nil
 		}
@@ -302,6 +302,16 @@ func retryable(err error) bool {
 		return true
 	}
 	return false
+}
+
+// end returns how Envoy's stream ends after discovery's has. An error that goes to Envoy is noted:
+// discovery has refused the proxy.
+func (st *stream) end(err error) error {
+	out := streamStatus(err)
+	if out != nil {
+		st.server.markTurnedAway(status.Convert(out).Message())
+	}
+	return out
 }
 
 // streamStatus returns how Envoy's stream ends. Envoy reconnects by itself with growing backoff,

@@ -20,6 +20,7 @@ func (u *Upstream) Invoke(ctx context.Context, method string, args, reply any, o
 			return err
 		}
 		if err := l.conn.Invoke(ctx, method, args, reply, failFast(options)...); !notSent(err) {
+			u.judge(l, err)
 			return err
 		}
 	}
@@ -36,7 +37,7 @@ func (u *Upstream) NewStream(ctx context.Context, d *grpc.StreamDesc, method str
 		s, err := l.conn.NewStream(ctx, d, method, failFast(options)...)
 		switch {
 		case err == nil:
-			return &stream{s}, nil
+			return &stream{s, u, l}, nil
 		case !notSent(err):
 			return nil, err
 		}
@@ -88,11 +89,17 @@ func failFast(options []grpc.CallOption) []grpc.CallOption {
 
 // stream translates the error of a lost connection: gRPC may report it as Canceled, although nobody
 // canceled the stream.
-type stream struct{ grpc.ClientStream }
+type stream struct {
+	grpc.ClientStream
+
+	upstream *Upstream
+	link     *link
+}
 
 // RecvMsg returns Unavailable when the connection has ended.
 func (s *stream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
+	s.upstream.judge(s.link, err)
 	if s := status.Convert(err); s.Code() == codes.Canceled && s.Message() == closingText {
 		return status.Error(codes.Unavailable, "the connection to discovery has ended")
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
+	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
 // Status describes the connection.
@@ -21,6 +22,9 @@ type Status struct {
 	// Error is the last error, if any, and ErrorAt when it occurred.
 	Error   error
 	ErrorAt time.Time
+	// Revoked says why this machine is no member of the mesh any more; nil while discovery has not
+	// said so of its present certificate.
+	Revoked *identityv1.Revocation
 }
 
 func (s *Status) connected(l *link) {
@@ -41,6 +45,13 @@ func (u *Upstream) Status() (Status, <-chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.status, u.changed
+}
+
+// Reconnected returns a channel that is closed when there is another connection than now.
+func (u *Upstream) Reconnected() <-chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.used
 }
 
 // Report describes the connection for the status of the agent.
@@ -69,6 +80,7 @@ type metrics struct {
 	up         prometheus.Gauge
 	reconnects prometheus.Counter
 	failures   prometheus.Counter
+	shutOut    prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -86,7 +98,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "pgmesh_mesh_agent_discovery_failures_total", Help: "How often every discovery was tried and none could be connected to.",
 		}),
 	}
-	r.MustRegister(m.up, m.reconnects, m.failures)
+	m.shutOut = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "pgmesh_mesh_agent_revoked", Help: "1 while discovery refuses this machine because it was revoked.",
+	})
+	r.MustRegister(m.up, m.reconnects, m.failures, m.shutOut)
 	return m
 }
 
@@ -103,6 +118,16 @@ func (m *metrics) connected(again bool) {
 func (m *metrics) disconnected() {
 	if m != nil {
 		m.up.Set(0)
+	}
+}
+
+func (m *metrics) revoked(is bool) {
+	switch {
+	case m == nil:
+	case is:
+		m.shutOut.Set(1)
+	default:
+		m.shutOut.Set(0)
 	}
 }
 

@@ -236,7 +236,7 @@ type SourceStatus struct {
 	Connected bool `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
 	// Since when it can, or cannot.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	// How often the connection was lost or could not be made.
+	// How often a connection that there was has been lost; tries to make one anew do not count.
 	Losses int64 `protobuf:"varint,4,opt,name=losses,proto3" json:"losses,omitempty"`
 	// The database that is followed is a hot standby.
 	Standby bool `protobuf:"varint,5,opt,name=standby,proto3" json:"standby,omitempty"`

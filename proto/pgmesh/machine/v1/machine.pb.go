@@ -316,8 +316,10 @@ type Namesake struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Group string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	// The WorkloadEntry.
-	Entry         string `protobuf:"bytes,2,opt,name=entry,proto3" json:"entry,omitempty"`
-	Address       string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	Entry   string `protobuf:"bytes,2,opt,name=entry,proto3" json:"entry,omitempty"`
+	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	// The hosts that this machine alone takes requests for: if it drained, they would be left with no healthy endpoint.
+	Alone         []string `protobuf:"bytes,4,rep,name=alone,proto3" json:"alone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -371,6 +373,13 @@ func (x *Namesake) GetAddress() string {
 		return x.Address
 	}
 	return ""
+}
+
+func (x *Namesake) GetAlone() []string {
+	if x != nil {
+		return x.Alone
+	}
+	return nil
 }
 
 type RegisterRequest struct {
@@ -1549,11 +1558,12 @@ const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\x10NamesakesRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"N\n" +
 	"\x11NamesakesResponse\x129\n" +
-	"\tnamesakes\x18\x01 \x03(\v2\x1b.pgmesh.machine.v1.NamesakeR\tnamesakes\"P\n" +
+	"\tnamesakes\x18\x01 \x03(\v2\x1b.pgmesh.machine.v1.NamesakeR\tnamesakes\"f\n" +
 	"\bNamesake\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x14\n" +
 	"\x05entry\x18\x02 \x01(\tR\x05entry\x12\x18\n" +
-	"\aaddress\x18\x03 \x01(\tR\aaddress\"\xc7\x01\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x14\n" +
+	"\x05alone\x18\x04 \x03(\tR\x05alone\"\xc7\x01\n" +
 	"\x0fRegisterRequest\x126\n" +
 	"\amachine\x18\x01 \x01(\v2\x1a.pgmesh.machine.v1.MachineH\x00R\amachine\x129\n" +
 	"\x06health\x18\x02 \x01(\v2\x1f.pgmesh.machine.v1.HealthReportH\x00R\x06health\x126\n" +
