@@ -23,8 +23,9 @@ func contextCommand(s *session.Session) *cobra.Command {
 		Short:   "Keep what is needed to reach each server, and switch between them",
 		Long: `Keep what is needed to reach each server, and switch between them.
 
-A context is a set of flags under a name. Those of the current context, or of the one that --context names, hold where neither a
-flag nor a variable of the environment says otherwise. If --server or PGMESH_SERVER names another server than the current context
+A context is a set of flags under a name. Those of the current context hold where neither a flag nor a variable of the environment
+says otherwise. Those of the one that --context names hold where no flag does; if PGMESH_SERVER names another server, the variables
+that say how to speak with a server are left aside. If --server or PGMESH_SERVER names another server than the current context
 does, and --context nothing, the current context is left aside altogether: its credentials are for its own server.
 
 The contexts are in ~/.config/pgmesh/config.yaml, or where PGMESH_CONFIG says. A file with a token in it must be yours alone

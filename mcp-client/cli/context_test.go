@@ -25,6 +25,17 @@ func TestContextSelectsServer(t *testing.T) {
 	c.Env["PGMESH_CONTEXT"] = "empty"
 	require.Equal(t, "[]", c.OK("get", "vs"))
 	delete(c.Env, "PGMESH_CONTEXT")
+
+	c.Env["PGMESH_SERVER"], c.Env["PGMESH_TOKEN"], c.Env["PGMESH_NAMESPACE"], c.Env["PGMESH_OUTPUT"] = m.Address, "for-another", "prod", "name"
+	require.Equal(t, "[]", c.Run("get", "vs", "--context", "empty").Out, "a context that is named wins over the environment")
+	delete(c.Env, "PGMESH_TOKEN")
+	require.Equal(t, "virtualservice.networking.istio.io/prod/reviews\n", c.OK("get", "vs", "--context", "bookinfo"))
+	c.OK("context", "set", "where", "-n", "default")
+	require.Equal(t, "virtualservice.networking.istio.io/default/ratings\n", c.OK("get", "vs/ratings", "--context", "where", "--insecure"), "which has no server of its own")
+	c.OK("context", "delete", "where")
+	for _, variable := range []string{"SERVER", "NAMESPACE", "OUTPUT"} {
+		delete(c.Env, "PGMESH_"+variable)
+	}
 	require.Equal(t, "context empty is the current one\n", c.OK("context", "use", "empty"))
 	require.Equal(t, "[]", c.OK("get", "vs"))
 

@@ -31,7 +31,8 @@ func (s *Session) Contexts(change func(*contexts.File) error) (*contexts.File, e
 
 // readContext sets the remaining flags from the context. The current context belongs to its own
 // server: if another server is named, it is left aside, so that none of its secrets is sent there.
-func (s *Session) readContext(f *pflag.FlagSet) error {
+// given are the flags of the command line: if --context is among them, it wins over the environment.
+func (s *Session) readContext(f *pflag.FlagSet, given map[string]bool) error {
 	path := contexts.Path(s.Getenv)
 	file, err := contexts.Load(path, secretSettings)
 	if s.Context == "" && f.Changed("server") && (file == nil || file.Contexts[file.Current]["server"] != s.Server.Address) {
@@ -51,7 +52,28 @@ func (s *Session) readContext(f *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	return context.apply(f, path, name)
+	if !given["context"] {
+		return context.apply(f, path, name, f.Changed)
+	}
+	if err := context.leaveOther(f, given); err != nil {
+		return err
+	}
+	return context.apply(f, path, name, func(flag string) bool { return given[flag] })
+}
+
+// leaveOther takes back what the environment says of another server than the context's.
+func (s settings) leaveOther(f *pflag.FlagSet, given map[string]bool) error {
+	if server := f.Lookup("server"); s["server"] == "" || !server.Changed || server.Value.String() == s["server"] {
+		return nil
+	}
+	for _, key := range serverSettings {
+		if flag := f.Lookup(key); flag != nil && flag.Changed && !given[key] {
+			if err := flag.Value.Set(flag.DefValue); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // settings are those of one context.
@@ -76,14 +98,15 @@ func contextNamed(file *contexts.File, name string) (settings, error) {
 	return nil, fmt.Errorf("there is no context %q (there are %s)", name, strings.Join(file.Names(), ", "))
 }
 
-// apply does not mark the flags as changed: they were not given on the command line.
-func (s settings) apply(f *pflag.FlagSet, path, name string) error {
+// apply sets flags but those that are taken. It does not mark them as changed: they were not given on the
+// command line.
+func (s settings) apply(f *pflag.FlagSet, path, name string, taken func(flag string) bool) error {
 	known := contextSettings(f)
 	for key, value := range s {
 		if !slices.Contains(known, key) {
 			return fmt.Errorf("the context %s in %s: unknown setting %q (known are %s)", name, path, key, strings.Join(known, ", "))
 		}
-		if f.Changed(key) || f.Changed(insteadOf[key]) {
+		if taken(key) || taken(insteadOf[key]) {
 			continue
 		}
 		if err := f.Lookup(key).Value.Set(value); err != nil {
@@ -112,7 +135,7 @@ func (s *Session) Other(cmd *cobra.Command, word string) (*Session, error) {
 	flags, printer := pflag.NewFlagSet("", pflag.ContinueOnError), *s.Printer
 	other.Printer = &printer // it takes what the context says of output, which is not for this command
 	other.DeclareFlags(flags)
-	err = settings(file.Contexts[word]).apply(flags, path, word)
+	err = settings(file.Contexts[word]).apply(flags, path, word, flags.Changed)
 	other.Printer, other.Namespace = s.Printer, s.Namespace
 	if cmd.Flags().Changed("timeout") {
 		other.Server.Timeout = s.Server.Timeout

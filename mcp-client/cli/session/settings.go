@@ -12,7 +12,8 @@ import (
 )
 
 // A setting is a flag of all commands. Its value comes from the first of these that has one: the
-// command line, the environment variable, the context, the default.
+// command line, the context if the command line names it, the environment variable, the current context,
+// the default.
 
 // environment lists the flags that can also be given as variables.
 var environment = []string{
@@ -26,6 +27,9 @@ var (
 	// fileSettings are names of files. A context stores them as absolute paths.
 	fileSettings = []string{"tls-ca", "tls-cert", "tls-key", "token-file"}
 )
+
+// serverSettings say how to speak with a server, and are for no other.
+var serverSettings = []string{"server", "token", "token-file", "tls-ca", "tls-cert", "tls-key", "tls-server-name", "tls-server-id", "insecure", "insecure-any-address"}
 
 // insteadOf maps a setting to another: if the other is given as a flag, the context's is ignored.
 var insteadOf = map[string]string{"token": "token-file", "token-file": "token"}
@@ -52,10 +56,12 @@ func (s *Session) ApplySettings(cmd *cobra.Command) error {
 
 // Complete sets flags that were not given from the environment and the context.
 func (s *Session) Complete(f *pflag.FlagSet) error {
+	given := map[string]bool{}
+	f.Visit(func(flag *pflag.Flag) { given[flag.Name] = true })
 	if err := s.begin(f); err != nil {
 		return err
 	}
-	return s.readContext(f)
+	return s.readContext(f, given)
 }
 
 func (s *Session) begin(f *pflag.FlagSet) error {
@@ -95,7 +101,8 @@ func (s *Session) readEnvironment(f *pflag.FlagSet) error {
 }
 
 // SettingsHelp says where a flag that is not given has its value from.
-const SettingsHelp = `A flag that is not given is taken from the environment, or else from the context (see mcp-client context --help):`
+const SettingsHelp = `A flag that is not given is taken from the context that --context names, or else from the environment, or else from the current
+context (see mcp-client context --help):`
 
 // EnvironmentHelp is what the help of the program says of its environment.
 func EnvironmentHelp() string {
