@@ -105,6 +105,11 @@ func TestWait(t *testing.T) {
 	require.Equal(t, 1, unknown.Code)
 	require.Contains(t, unknown.Err, `it has no condition "Nope", and never will: its conditions are `)
 
+	nothing := m.Run("wait", "vs", "-l", "app=misspelt", "--for=condition=Accepted")
+	require.Equal(t, 1, nothing.Code)
+	require.Contains(t, nothing.Err, "there is nothing to wait for: no resource is chosen")
+	require.Zero(t, m.Run("wait", "vs", "-l", "app=misspelt", "--for=delete").Code)
+
 	done := make(chan clitest.Result, 1)
 	go func() { done <- m.Run("wait", "vs/reviews", "--for=delete", "--timeout", "30s") }()
 	m.OK("delete", "vs/reviews")

@@ -182,6 +182,8 @@ func TestGetGoesOnWithObjects(t *testing.T) {
 	require.Equal(t, []string{"VirtualService a", "VirtualService b"}, w.Lines(w.Out, 2))
 	m.Apply(clitest.VirtualService("default", "c", "v1") + clitest.Separator + clitest.VirtualService("default", "d", "v1"))
 	require.Equal(t, []string{"VirtualService c", "VirtualService d"}, w.Lines(w.Out, 2))
+	m.OK("delete", "vs/c")
+	require.Equal(t, []string{"virtualservice.networking.istio.io/default/c deleted"}, w.Lines(w.Err, 1))
 	require.Equal(t, 130, w.Interrupt())
 }
 

@@ -2,6 +2,7 @@ package resources
 
 import (
 	"context"
+	"io"
 	"sync"
 	"time"
 
@@ -83,7 +84,6 @@ func (w *getWatch) printFirst(ctx context.Context, b kinds.Batch) error {
 
 // printChanged prints what a batch changed: what is chosen, and what is gone of it.
 func (w *getWatch) printChanged(ctx context.Context, b kinds.Batch) error {
-	p := w.program
 	var changed []*kinds.Resource
 	for _, c := range w.changes(b.Changes) {
 		of := c.after
@@ -102,16 +102,25 @@ func (w *getWatch) printChanged(ctx context.Context, b kinds.Batch) error {
 			continue
 		}
 		w.statuses.forget(c.key)
-		if p.Output.IsTable() || p.Output.Format == output.Name {
-			if err := p.Print(words.Reference(c.key) + " deleted\n"); err != nil {
-				return err
-			}
+		if err := w.printDeleted(c.key); err != nil {
+			return err
 		}
 	}
 	if len(changed) == 0 {
 		return nil
 	}
 	return w.printRows(changed, w.statuses.of(ctx, changed, b.Revision))
+}
+
+// printDeleted says that a resource is gone: beside the output if that is for programs, which expect resources
+// there.
+func (w *getWatch) printDeleted(key kinds.Key) error {
+	p, line := w.program, words.Reference(key)+" deleted\n"
+	if p.Output.IsTable() || p.Output.Format == output.Name {
+		return p.Print(line)
+	}
+	_, err := io.WriteString(p.Err, line)
+	return err
 }
 
 // printRows prints resources as they are now.

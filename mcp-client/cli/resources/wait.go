@@ -37,7 +37,7 @@ func Wait(s *session.Session) *cobra.Command {
 		Short: "Wait until resources have a condition, a value, or are gone",
 		Long: `Wait until all resources that are named have a condition of their status (see mcp-client get -o yaml) with the STATUS, which is True if it
 is not said, or a VALUE at a path, or any value if none is said; or until none of them is there, or all are. It gives up after --timeout,
-which is 30s here. Once Programmed, proxies run a resource; --wait of apply waits for that in one go.`,
+which is 30s here. If -l or --all choose nothing, it fails, but for --for=delete. Once Programmed, proxies run a resource; --wait of apply waits for that in one go.`,
 		Example: `  mcp-client wait vs/reviews --for=condition=Accepted
   mcp-client wait vs/gone --for=delete --timeout 5s
   mcp-client wait vs/reviews --for=jsonpath='{.spec.hosts[0]}'=reviews.example.com`,
@@ -48,8 +48,11 @@ which is 30s here. Once Programmed, proxies run a resource; --wait of apply wait
 				return failure.Usage(cmd, err)
 			}
 			keys, err := p.namedOrChosen(cmd, args, chosen)
-			if err != nil || len(keys) == 0 {
+			if err != nil {
 				return err
+			}
+			if len(keys) == 0 && what != "delete" { // else a misspelt label would let everything through
+				return errors.New("there is nothing to wait for: no resource is chosen")
 			}
 			timeout := lookFor
 			if p.Given("timeout") {
