@@ -2,6 +2,7 @@ package files
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -57,4 +58,12 @@ func (s Skipped) InWords() string {
 		b.WriteString(". To have the Services of Kubernetes in the mesh, say --from kubernetes to import, or let mcp-server follow the cluster: --registry kubernetes:///KUBECONFIG")
 	}
 	return b.String()
+}
+
+// Tell tells those who only look at files what was skipped, for whether it may be there depends on who
+// reads the files in the end.
+func (s Skipped) Tell(out io.Writer) {
+	if text := s.InWords(); text != "" {
+		fmt.Fprintln(out, strings.TrimPrefix(text, "; ")+". apply leaves it out of folders too, and refuses it in files that are named; import leaves it out everywhere")
+	}
 }

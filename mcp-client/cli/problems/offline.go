@@ -69,6 +69,7 @@ func (p program) ofFiles(ctx context.Context, from files.Sources, ask WouldCause
 	}
 	found = ofViolations(append(found, between...), reading.Unsupported, severityWarning, "unsupported")
 	shown.Clear()
+	reading.Skipped.Tell(p.Err)
 	return p.conclude(found, words.Counted(reading.Read, "resource", "resources"))
 }
 

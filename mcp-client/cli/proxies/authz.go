@@ -45,7 +45,7 @@ The discovery tells that the proxy is connected to, by the configuration that it
   mcp-client authz check vm-1.default -o json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: p.completeProxies,
-		RunE:              func(cmd *cobra.Command, args []string) error { return p.authzCheck(cmd.Context(), args[0]) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return p.authzCheck(cmd.Context(), proxyID(args[0])) },
 	}
 }
 

@@ -131,6 +131,7 @@ func TestProxyConfig(t *testing.T) {
 	} {
 		require.Contains(t, d.Run("pc", "cluster", "vm-1", flag).Err, says)
 	}
+	require.Equal(t, d.Run("pc", "clusters", "vm-1"), d.Run("pc", "clusters", "shop/vm-1"), "describe calls it so")
 	require.Contains(t, d.Run("pc", "clusters", "vm-1", "--name", "nobody").Err, "the proxy has no clusters of that name")
 	r := d.Run("pc", "clusters", "vm-1", "--name", "(")
 	require.Equal(t, 1, r.Code)

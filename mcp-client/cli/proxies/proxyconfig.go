@@ -98,8 +98,11 @@ func nameFlag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "name", "", "only what has a name that this regular expression matches")
 }
 
+// proxyID reads the name of a proxy, which may follow its namespace and a slash, as describe writes it.
+func proxyID(text string) string { return text[strings.LastIndex(text, "/")+1:] }
+
 func filters(proxy, name string) url.Values {
-	query := url.Values{"proxy": {proxy}}
+	query := url.Values{"proxy": {proxyID(proxy)}}
 	if name != "" {
 		query.Set("name", name)
 	}

@@ -67,7 +67,7 @@ The exit code is 1 if a proxy refuses something.`,
 		case cmd.Flags().Changed("state"):
 			return failure.Usage(cmd, errors.New("--state is about the whole mesh: leave it out, or PROXY and --discovery"))
 		case len(args) > 0:
-			query.Set("proxy", args[0])
+			query.Set("proxy", proxyID(args[0]))
 		}
 		return p.proxyStatus(cmd.Context(), query)
 	}

@@ -95,9 +95,7 @@ func (p program) printValidated(r *files.Reader, err error) error {
 			fmt.Fprintln(p.Err, "warning:", v.Error())
 		}
 	}
-	if text := r.Skipped.InWords(); text != "" {
-		fmt.Fprintln(p.Err, text[len("; "):])
-	}
+	r.Skipped.Tell(p.Err)
 	if p.Output.IsTable() {
 		_, err = fmt.Fprintf(p.Out, "%s\n", words.Counted(r.Read, "resource is valid", "resources are valid"))
 		return err

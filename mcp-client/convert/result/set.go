@@ -163,7 +163,7 @@ func (s *Set) TellOthers(kinds map[string]int) {
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		counted = append(counted, fmt.Sprintf("%d %s", kinds[kind], kind))
 	}
-	s.Note(report.Place{}, "not converted: "+strings.Join(counted, ", "), "what is of the mesh among them stays as it is")
+	s.Note(report.Place{}, "not converted: "+strings.Join(counted, ", "), "what is of the mesh among them needs no conversion: mcp-client import without --from takes it")
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
