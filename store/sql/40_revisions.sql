@@ -329,7 +329,7 @@ BEGIN
   END IF;
   done := mesh_internal.examine_references(t.id, goes_on);
   IF own.of_groups THEN
-    PERFORM mesh_internal.tell_problems(mesh_internal.tokens_orphaned(t.id));
+    PERFORM mesh_internal.tell_problems(mesh_internal.orphans_of(t.id));
   END IF;
   IF goes_on THEN
     RETURN NULL;

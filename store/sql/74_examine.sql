@@ -417,6 +417,7 @@ BEGIN
     PERFORM mesh_internal.check_quotas(t.id), mesh_internal.refuse_foreign(t.id), mesh_internal.count_written(t.id) FROM mesh_internal.running_transaction t WHERE t.id = of;
   END IF;
   PERFORM mesh_internal.examine_references(of, goes_on => true);
+  PERFORM mesh_internal.tell_problems(o) FROM mesh_internal.orphans_of(of) o WHERE o <> '{}';
 END $$;
 
 COMMENT ON FUNCTION mesh_internal.examine_change IS 'Internal.';

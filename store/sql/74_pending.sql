@@ -64,7 +64,7 @@ BEGIN
     PERFORM mesh_internal.put_links_back(t.id);
   END IF;
   RETURN mesh_internal.problems_made(t.id, t.secrets, ARRAY(SELECT c FROM mesh_internal.changed_links(t.id) c LIMIT 101))
-    || mesh_internal.new_unreachable(t.id) || mesh_internal.tokens_orphaned(t.id) || CASE WHEN followed THEN mesh_internal.put_back(of_machines) ELSE '{}' END;
+    || mesh_internal.new_unreachable(t.id) || mesh_internal.orphans_of(t.id) || CASE WHEN followed THEN mesh_internal.put_back(of_machines) ELSE '{}' END;
 END $$;
 
 -- pending_problems takes back what it had to do for it, by an error that it catches.

@@ -39,6 +39,21 @@ CREATE OR REPLACE VIEW mesh_internal.machine_problems AS
 
 COMMENT ON VIEW mesh_internal.machine_problems IS 'Internal. Read mesh.problems.';
 
+-- orphans_of returns what a transaction takes from join tokens and from connected machines by deleting
+-- their WorkloadGroups.
+CREATE OR REPLACE FUNCTION mesh_internal.orphans_of(of bigint) RETURNS mesh_internal.link_problem[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN mesh_internal.tokens_orphaned(of) || ARRAY(
+    SELECT ('warning', 'machine-refused', c.kind, c.api_group, c.namespace, c.name, '',
+      CASE WHEN count(*) = 1 THEN format('the machine %s is registered for it', min(i.machine)) ELSE format('%s machines are registered for it, such as %s', count(*), min(i.machine)) END
+        || ', and gets no requests any more', 'drain machines before (mesh-agent drain); the group written again takes them back')::mesh_internal.link_problem
+    FROM mesh_internal.changes c JOIN mesh_internal.workload_instances i ON i.namespace = c.namespace AND i.workload_group = c.name
+      JOIN mesh_internal.workload_sessions s ON s.id = i.session
+    WHERE c.transaction_id = of AND c.kind = 'WorkloadGroup' AND c.after_spec IS NULL AND i.gone IS NULL AND NOT i.has_left AND s.ended IS NULL
+    GROUP BY c.kind, c.api_group, c.namespace, c.name);
+END $$;
+
 -- remove_machine removes a machine that is gone, or one of its services, at once; with force also a
 -- connected one, which comes back if it is reported again. It returns how many services went.
 CREATE OR REPLACE FUNCTION mesh.remove_machine(namespace text, machine text, workload_group text DEFAULT NULL, force boolean DEFAULT false) RETURNS bigint

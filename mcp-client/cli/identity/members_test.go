@@ -53,6 +53,7 @@ func TestJoinTokens(t *testing.T) {
 	shopkeeper := strings.TrimSpace(m.OK("token", "create", "shopkeeper", "--scope", "write:shop"))
 	require.Regexp(t, `^JOIN TOKEN .*\njoin-\w+ .*\nweb .*\n$`, m.OK("token", "list", "--token", shopkeeper), "servers' tokens are an administrator's")
 
+	require.Contains(t, m.Run("delete", "workloadgroup", "fleet", "-n", "shop", "--token", shopkeeper, "--dry-run").Err, "the WorkloadGroup shop/fleet that it is for is gone")
 	deleted := m.Run("delete", "workloadgroup", "fleet", "-n", "shop", "--token", shopkeeper)
 	require.Zero(t, deleted.Code, deleted.Err)
 	require.Contains(t, deleted.Err, "warning: JoinToken shop/"+printed.Name+": the WorkloadGroup shop/fleet that it is for is gone, and nobody can join with it (write the group again, or revoke the token)")
