@@ -37,11 +37,11 @@ func (*rollout) Metadata(_ context.Context, _ datasource.MetadataRequest, resp *
 // Schema implements datasource.DataSource.
 func (*rollout) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		Description: "Waits until the connected proxies run the newest revision, and warns if they refuse it or are late. With depends_on it waits after these resources are changed.",
+		Description: "Waits until the connected proxies run the newest revision, those whose namespaces the token may read, and warns if they refuse it or are late. With depends_on it waits after these resources are changed.",
 		Attributes: map[string]schema.Attribute{
 			"enough":    schema.StringAttribute{Optional: true, Description: "How many proxies to wait for: all, a share such as 90%, or a number. All, if it is not given."},
 			"timeout":   schema.StringAttribute{Optional: true, Description: `How long to wait, an hour at most: 30s, if it is not given.`},
-			"connected": schema.Int32Attribute{Computed: true, Description: "How many proxies are connected."},
+			"connected": schema.Int32Attribute{Computed: true, Description: "How many proxies are connected, of those whose namespaces the token may read."},
 			"running":   schema.Int32Attribute{Computed: true, Description: "How many of them run the revision."},
 			"complete":  schema.BoolAttribute{Computed: true, Description: "Whether enough proxies run it."},
 			"message":   schema.StringAttribute{Computed: true, Description: "Which do not, and why."},

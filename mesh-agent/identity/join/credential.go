@@ -76,7 +76,10 @@ func (c *Credential) Ask(ctx context.Context, servers []string, log *slog.Logger
 		return nil, err
 	}
 	token, err := jointoken.Parse(text)
-	if err != nil {
+	switch {
+	case err != nil && c.tokenFile != "": // the variable has another meaning for mcp-client, whose token it may name
+		return nil, fmt.Errorf("the file %s, which --token-file or PGMESH_TOKEN_FILE names: %w", c.tokenFile, err)
+	case err != nil:
 		return nil, err
 	}
 	return ByToken(servers, token, c.joined), nil
