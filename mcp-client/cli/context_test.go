@@ -42,6 +42,7 @@ func TestContextSelectsServer(t *testing.T) {
 	r := c.Run("get", "vs", "--server", m.Address)
 	require.Equal(t, 4, r.Code, "what a context allows, it allows to its own server")
 	require.Contains(t, r.Err, "--insecure")
+	require.Contains(t, r.Err, "The context empty was left aside, for its server has another name: --context empty uses what it says")
 	require.Equal(t, "[]", c.OK("get", "gw", "--server", m.Address, "--context", "empty"), "unless it is asked for by name")
 	require.Equal(t, "[]", c.OK("get", "gw", "--server", other.Address), "its own server may be named")
 

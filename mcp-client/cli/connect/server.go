@@ -31,6 +31,8 @@ type Server struct {
 	// Agent is what the program calls itself, which the history has beside the author: mcp-client if it
 	// is "".
 	Agent string
+	// Aside is the context that was left aside, as it is for another server; "" if none was.
+	Aside string
 }
 
 // credentials returns the dial options for the connection. Plaintext must be enabled explicitly,
@@ -92,9 +94,9 @@ func (s *Server) Explain(err error) error {
 			return &failure.Unreachable{Text: fmt.Sprintf("the server at %s answers: %s", s.Address, st.Message())}
 		}
 		return &failure.Unreachable{Text: fmt.Sprintf(
-			"cannot reach the server at %s: %s. %s", s.Address, reason.Cause(st.Message()), s.advice(st.Message()))}
+			"cannot reach the server at %s: %s. %s%s", s.Address, reason.Cause(st.Message()), s.advice(st.Message()), s.aside())}
 	case codes.Unauthenticated, codes.PermissionDenied:
-		return &failure.Denied{Text: fmt.Sprintf("the server at %s: %s", s.Address, st.Message())}
+		return &failure.Denied{Text: fmt.Sprintf("the server at %s: %s%s", s.Address, st.Message(), s.aside())}
 	case codes.Unimplemented:
 		return &failure.NotOffered{Text: fmt.Sprintf("the server at %s does not offer this: %s", s.Address, st.Message())}
 	case codes.NotFound, codes.InvalidArgument:
@@ -112,6 +114,14 @@ func (s *Server) Silent() error {
 // Undecided says that the server did not answer in time whether it has made a change.
 func (s *Server) Undecided() error {
 	return fmt.Errorf("%w. Whether the change was made is not known", s.Silent())
+}
+
+// aside says which context would have said more of how to speak with a server.
+func (s *Server) aside() string {
+	if s.Aside == "" {
+		return ""
+	}
+	return fmt.Sprintf(". The context %s was left aside, for its server has another name: --context %s uses what it says", s.Aside, s.Aside)
 }
 
 // advice says what to do about a failed connection.

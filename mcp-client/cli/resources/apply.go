@@ -21,6 +21,9 @@ func Apply(s *session.Session) *cobra.Command {
 All files are read and checked first; nothing is sent if there is a mistake in any of them. A resource that names no namespace
 goes to that of --namespace.
 
+A file stands for the whole of a resource: labels and annotations that it does not have are taken away. mcp-client patch, label and
+annotate change a part.
+
 What has a metadata.resourceVersion, as mcp-client get -o yaml writes it, is applied only if nobody has changed the resource since: leave it
 out to overwrite whatever is there. One beside a metadata.uid is of a cluster, and does not count.
 

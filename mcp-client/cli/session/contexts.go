@@ -36,6 +36,9 @@ func (s *Session) readContext(f *pflag.FlagSet, given map[string]bool) error {
 	path := contexts.Path(s.Getenv)
 	file, err := contexts.Load(path, secretSettings)
 	if s.Context == "" && f.Changed("server") && (file == nil || file.Contexts[file.Current]["server"] != s.Server.Address) {
+		if file != nil {
+			s.Server.Aside = file.Current
+		}
 		return nil // whatever is wrong with the file
 	}
 	if err != nil {
