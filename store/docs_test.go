@@ -89,7 +89,7 @@ func newReader(t *testing.T) reader {
 	r.conn, err = pgx.ConnectConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.conn.Close(context.Background()) })
-	sample, err := os.ReadFile("testdata/bookinfo.sql")
+	sample, err := os.ReadFile("../docs/bookinfo.sql")
 	require.NoError(t, err)
 	require.NotContains(t, r.run("SET TIME ZONE 'UTC'; SET application_name = 'psql';\n"+string(sample)), "ERROR:")
 	return r

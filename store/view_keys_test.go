@@ -15,7 +15,7 @@ import (
 func TestKeysOfViews(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
-	sample, err := os.ReadFile("testdata/bookinfo.sql")
+	sample, err := os.ReadFile("../docs/bookinfo.sql")
 	require.NoError(t, err)
 	y.owner.Exec(string(sample))
 	y.owner.Exec(`INSERT INTO mesh.http_routes (namespace, name, rules) SELECT namespace, name, jsonb_build_array(rule, rule)

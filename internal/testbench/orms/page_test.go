@@ -85,7 +85,7 @@ func tools(t *testing.T) string {
 func bookinfo(t *testing.T) storetest.Session {
 	t.Helper()
 	s := storetest.Connect(t, pgtest.New(t))
-	sample, err := os.ReadFile(filepath.Join(root, "store/testdata/bookinfo.sql"))
+	sample, err := os.ReadFile(filepath.Join(root, "docs/bookinfo.sql"))
 	require.NoError(t, err)
 	s.Exec(string(sample))
 	return s
