@@ -45,14 +45,17 @@ type membership struct {
 }
 
 // keepRegistered keeps the machine registered, from when its traffic comes through Envoy: before that
-// its applications would be sent others' mutual TLS.
-func keepRegistered(ctx, serving context.Context, group *errgroup.Group, agent *register.Agent, redirected *redirection, log *slog.Logger) *membership {
-	m := &membership{agent: agent, begun: make(chan struct{}), log: log}
+// its applications would be sent others' mutual TLS. Nor does it begin before no other agent of the
+// machine has the name: that one would lose its place.
+func (a *agent) keepRegistered(ctx, serving context.Context, group *errgroup.Group) *membership {
+	agent := a.registered
+	m := &membership{agent: agent, begun: make(chan struct{}), log: a.log}
 	if agent == nil {
 		return m
 	}
+	a.name.Waits = agent.Waits
 	group.Go(func() error {
-		m.runs = redirected.await(ctx)
+		m.runs = a.redirected.await(ctx) && a.name.Await(ctx)
 		close(m.begun)
 		if !m.runs {
 			return nil

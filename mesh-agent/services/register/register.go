@@ -109,6 +109,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	return a.removeHealthFile() // the machine has left
 }
 
+// Waits says why Run is not called yet.
+func (a *Agent) Waits(why string) { a.setDisconnected(why) }
+
 // keepAlive runs the liveness probe of a service, and its action when that fails.
 func (a *Agent) keepAlive(ctx context.Context, s *service) {
 	probe.Liveness{Service: s.Group, Probe: s.Liveness, Action: s.Action, Log: a.o.Log, OnAction: func(why, _ error) {
