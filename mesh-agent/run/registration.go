@@ -24,7 +24,7 @@ func (a *agent) openRegistration() (*register.Agent, error) {
 	registered := register.New(o)
 	a.server.Parts.Registration = registered.Status
 	d := &a.server.Drainer
-	d.Withdraw, d.Return, d.Tell = registered.Withdraw, registered.Return, registered.Tell
+	d.Withdraw, d.Return, d.Returned, d.Tell = registered.TryWithdraw, registered.Return, registered.Returned, registered.Tell
 	d.Alone = func(ctx context.Context) ([]string, error) { return a.Machine.Alone(ctx, a.who, a.discovery) }
 	return registered, nil
 }
