@@ -24,7 +24,7 @@ func CheckAdmin(folder, address string) error {
 		return adminInUse(address)
 	}
 	if err != nil {
-		return nil // Envoy says what is wrong with it
+		return nil //nolint:nilerr // Envoy says what is wrong with it
 	}
 	return l.Close()
 }

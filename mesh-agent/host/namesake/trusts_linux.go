@@ -17,7 +17,7 @@ func trusts(conn *net.UnixConn) (yes bool, err error) {
 	}
 	var who *unix.Ucred
 	var asked error
-	err = raw.Control(func(fd uintptr) { who, asked = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }) //nolint:gosec // a file descriptor
+	err = raw.Control(func(fd uintptr) { who, asked = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
 	if err = errors.Join(err, asked); err != nil {
 		return false, err
 	}
