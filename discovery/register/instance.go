@@ -66,10 +66,5 @@ func (i *instance) change(of *group) *machinev1.Change {
 	}
 }
 
-// drains reports whether mcp-server knows that the service drains.
-func (i *instance) drains() bool {
-	return i.known == i.version && i.service.GetHealth() == machinev1.Health_HEALTH_DRAINING
-}
-
 // here reports whether the machine is connected.
 func (i *instance) here() bool { return i.state == machinev1.Change_STATE_HERE }

@@ -108,6 +108,51 @@ func TestAMachineIsToldWhenAllOfItsServicesDrain(t *testing.T) {
 	require.NotNil(t, m.told().GetLeft())
 }
 
+// An agent that follows is told whether mcp-server knows what it said last, and one that does not is not.
+func TestAMachineIsToldWhatTheServerDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	d := start(t, false)
+	described := func(id string, follows bool) *machinev1.Machine {
+		m := described(id, "cart")
+		m.Follows = follows
+		return m
+	}
+	const drains = machinev1.Health_HEALTH_DRAINING
+	earlier := d.connect("", described("earlier", false))
+	earlier.registered()
+	d.one()
+	m := d.connect("", described("a", true))
+	answers := []*machinev1.RegisterResponse{m.told(), m.told()}
+	require.NotNil(t, answers[0].GetServing(), answers)
+	require.True(t, answers[1].GetRegistered().GetFollows(), answers)
+	d.one()
+	m.report("cart", drains, "")
+	require.NotNil(t, m.told().GetDraining())
+	d.one()
+
+	// A report is on its way when mcp-server goes away.
+	release := d.holds()
+	earlier.report("cart", drains, "")
+	d.one()
+	m.report("cart", healthy, "")
+	d.stop()
+	release()
+	require.Contains(t, m.told().GetUntold().GetReason(), "mcp-server does not register machines now: ")
+	// One is told while it is away, and at once: the reason may have changed.
+	m.report("cart", drains, "")
+	require.Contains(t, m.told().GetUntold().GetReason(), "mcp-server does not register machines now: ")
+	m.report("cart", healthy, "")
+	require.NotEmpty(t, m.told().GetUntold().GetReason())
+
+	d.registry.start()
+	answer := m.told()
+	for answer.GetUntold() != nil { // as the reason has changed
+		answer = m.told()
+	}
+	require.NotNil(t, answer.GetServing(), answer)
+	require.NotNil(t, earlier.told().GetDraining(), "and nothing that an earlier agent does not know")
+}
+
 // EndsOK is the code with which a stream ends.
 func (m *machine) EndsOK() codes.Code {
 	if s := m.ends(); s.Message() != "EOF" {

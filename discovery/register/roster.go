@@ -62,7 +62,8 @@ func (b *roster) describe(s *stream, m *machinev1.Machine) error {
 		b.retire(before)
 	}
 	b.machines[s.key] = s
-	s.since = m.GetSince()
+	s.since, s.follows = m.GetSince(), m.GetFollows()
+	s.unsay()
 	named := map[string]bool{}
 	for _, service := range m.GetServices() {
 		named[service.GetGroup()] = true
@@ -76,6 +77,7 @@ func (b *roster) describe(s *stream, m *machinev1.Machine) error {
 			b.end(i, machinev1.Change_STATE_LEFT)
 		}
 	}
+	s.tellStanding(b.away)
 	return nil
 }
 
@@ -132,8 +134,9 @@ func (b *roster) report(s *stream, r *machinev1.HealthReport) error {
 	}
 	i.service = proto.CloneOf(i.service)
 	i.service.Health, i.service.Detail = r.GetHealth(), r.GetDetail()
-	delete(s.told, allServices) // it is to be told anew when it drains
+	s.unsay()
 	b.changed(i)
+	s.tellStanding(b.away)
 	return nil
 }
 
@@ -291,6 +294,9 @@ func (b *roster) lost(why string, passing bool) {
 		i.sent = 0
 		b.answer(i)
 	}
+	for _, s := range b.machines {
+		s.tellStanding(b.away)
+	}
 }
 
 // reported is a report about an instance.
@@ -361,7 +367,7 @@ func (b *roster) applyOutcome(r reported, outcome *machinev1.Outcome) {
 		}
 		b.answer(i)
 		if i.stream != nil {
-			i.stream.tellDrained()
+			i.stream.tellStanding("")
 		}
 	}
 }
@@ -397,7 +403,7 @@ func (b *roster) answer(i *instance) {
 			return
 		}
 		r = &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Registered{Registered: &machinev1.Registered{
-			Group: i.key.group, Entry: o.GetEntry(), Probe: of.probe,
+			Group: i.key.group, Entry: o.GetEntry(), Probe: of.probe, Follows: true,
 		}}}
 	case b.away != "":
 		r = refused(i.key.group, b.away, b.passing)

@@ -27,10 +27,11 @@ type stream struct {
 
 	since     int64                                  // the time that the machine gives for this stream; of two streams the later counts
 	instances map[string]*instance                   // by group
-	told      map[string]*machinev1.RegisterResponse // the last answer, by group; that all services drain, by allServices
+	told      map[string]*machinev1.RegisterResponse // the last answer, by group; of all services together by allServices
 	untold    map[string]*machinev1.RegisterResponse // answers that were not sent yet, by group
 	leaving   bool                                   // the machine has said so
 	left      int                                    // instances that have not gone yet
+	follows   bool                                   // its agent knows Serving and Untold
 	over      bool                                   // another stream is in its place, or it has ended
 	failed    error                                  // the error to end with
 }
@@ -42,17 +43,38 @@ func (s *stream) poke() {
 	}
 }
 
-// allServices is in place of a group in the answer that all services drain.
+// allServices is in place of a group in the answer about all services together.
 const allServices = ""
 
-// tellDrained has the machine told once mcp-server knows that all of its services drain.
-func (s *stream) tellDrained() {
+// tellStanding has the machine told whether mcp-server knows what it said last: once it knows that all of
+// its services drain, or that none does, and as soon as it is known that it cannot be told. Away says
+// why, "" if it can.
+func (s *stream) tellStanding(away string) {
+	known, drain := 0, 0
 	for _, i := range s.instances {
-		if !i.drains() {
-			return
+		if i.known == i.version {
+			known++
+		}
+		if i.service.GetHealth() == machinev1.Health_HEALTH_DRAINING {
+			drain++
 		}
 	}
-	s.tell(allServices, &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Draining{Draining: &machinev1.Draining{}}})
+	switch all := len(s.instances); {
+	case all == 0:
+	case known == all && drain == all:
+		s.tell(allServices, &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Draining{Draining: &machinev1.Draining{}}})
+	case !s.follows:
+	case known == all && drain == 0:
+		s.tell(allServices, &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Serving{Serving: &machinev1.Serving{}}})
+	case known < all && away != "":
+		s.tell(allServices, &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Untold{Untold: &machinev1.Untold{Reason: away}}})
+	}
+}
+
+// unsay forgets the answer about all services together: the machine is to be told anew.
+func (s *stream) unsay() {
+	delete(s.told, allServices)
+	delete(s.untold, allServices)
 }
 
 // end has the stream ended.

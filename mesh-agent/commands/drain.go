@@ -67,7 +67,10 @@ func drainCommand() *cobra.Command {
 }
 
 const undrainHelp = `Take a drain back: Envoy keeps its clients, and the machine's services are registered as well as their probes say, so that others send requests
-here again. It does nothing to a machine that is not drained. mcp-client machines show says when the mesh has heard of it.`
+here again. It does nothing to a machine that is not drained, and waits until the mesh knows.
+
+Exit code 0: the mesh knows. 1: it does not yet, as mcp-server or discovery is away, and is told as soon as that is there again; or it has failed. mesh-agent status
+says so until then.`
 
 func undrainCommand() *cobra.Command {
 	var l clientFlags
@@ -86,7 +89,12 @@ func undrainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return l.printDrain(cmd, d)
+			err = l.printDrain(cmd, d)
+			if err == nil && d.NotTold != "" {
+				cmd.PrintErrln("not told yet: " + terminal.Line(d.NotTold))
+				return program.Exit(1)
+			}
+			return err
 		},
 	}
 	l.declare(cmd, inspect.Formats...)

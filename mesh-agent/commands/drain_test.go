@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -92,6 +93,8 @@ type registrar struct {
 	machinev1.UnimplementedMachineServiceServer
 
 	asked atomic.Int32
+	away  atomic.Bool   // it says that mcp-server is
+	back  chan struct{} // when closed, it says that this has ended
 }
 
 func (r *registrar) Namesakes(_ context.Context, q *machinev1.NamesakesRequest) (*machinev1.NamesakesResponse, error) {
@@ -107,19 +110,89 @@ func (r *registrar) Namesakes(_ context.Context, q *machinev1.NamesakesRequest) 
 }
 
 func (r *registrar) Register(stream machinev1.MachineService_RegisterServer) error {
+	var sending sync.Mutex
+	send := func(answer *machinev1.RegisterResponse) error {
+		sending.Lock()
+		defer sending.Unlock()
+		return stream.Send(answer)
+	}
+	serving := &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Serving{Serving: &machinev1.Serving{}}}
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	telling.Go(func() {
+		select {
+		case <-r.back:
+			_ = send(serving)
+		case <-stream.Context().Done():
+		}
+	})
 	for {
 		m, err := stream.Recv()
 		if err != nil {
 			return err
 		}
-		answer := &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Registered{Registered: &machinev1.Registered{Group: "cart", Entry: "cart-a"}}}
-		if m.GetHealth().GetHealth() == machinev1.Health_HEALTH_DRAINING {
+		answer := &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Registered{Registered: &machinev1.Registered{Group: "cart", Entry: "cart-a", Follows: true}}}
+		switch health := m.GetHealth(); {
+		case health == nil:
+		case r.away.Load():
+			answer.Message = &machinev1.RegisterResponse_Untold{Untold: &machinev1.Untold{Reason: "mcp-server does not register machines now: it is away"}}
+		case health.GetHealth() == machinev1.Health_HEALTH_DRAINING:
 			answer.Message = &machinev1.RegisterResponse_Draining{Draining: &machinev1.Draining{}}
+		default:
+			answer = serving
 		}
-		if err := stream.Send(answer); err != nil {
+		if err := send(answer); err != nil {
 			return err
 		}
 	}
+}
+
+// Who drains a machine while mcp-server is away is told why it fails, and who takes a drain back that the
+// mesh is not told yet.
+func TestADrainAndItsOppositeWhileTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	r := &registrar{back: make(chan struct{})}
+	d := agenttest.EmptyMesh(t, func(s grpc.ServiceRegistrar) { machinev1.RegisterMachineServiceServer(s, r) })
+	a, state := agenttest.StartMemberOf(t, d, "--group", "cart", "--id", "cart-1", "--node-ip", "127.0.0.1", "--drain-time", "0s")
+	poll.Eventually(t, func(context.Context) error {
+		if now := reportOf(t, state); now.Registration.Services[0].Entry == "" {
+			return errors.New("not registered")
+		}
+		return nil
+	})
+	r.away.Store(true)
+	output, err := agenttest.Run(t, nil, "drain", "--state-dir", state)
+	require.Error(t, err)
+	require.Contains(t, output, "tell others to send nothing here: mcp-server does not register machines now: it is away; nothing was drained: try again")
+	r.away.Store(false)
+	output, err = agenttest.Run(t, nil, "drain", "--state-dir", state)
+	require.NoError(t, err, output)
+
+	r.away.Store(true)
+	const untold = "mcp-server does not register machines now: it is away; it is told as soon as mcp-server registers machines again"
+	for range 2 {
+		output, err = agenttest.Run(t, nil, "undrain", "--state-dir", state)
+		require.Error(t, err)
+		require.Equal(t, "running, open connections: 0\nnot told yet: "+untold+"\n", output)
+	}
+	output, err = agenttest.Run(t, nil, "status", "--state-dir", state)
+	require.Error(t, err)
+	require.Contains(t, output, "What is wrong:\n- registration: the mesh is not told yet that this machine is no longer drained: "+untold+"\n")
+	output, err = agenttest.Run(t, nil, "undrain", "--state-dir", state, "-o", "json")
+	require.Error(t, err)
+	require.Contains(t, output, `"notTold": "`+untold+`"`)
+
+	r.away.Store(false)
+	close(r.back)
+	poll.Eventually(t, func(context.Context) error {
+		if output, err := agenttest.Run(t, nil, "status", "--state-dir", state); err != nil {
+			return errors.New(output)
+		}
+		return nil
+	})
+	output, err = agenttest.Run(t, nil, "undrain", "--state-dir", state)
+	require.NoError(t, err, output)
+	a.End(t)
 }
 
 func TestADrainWarnsOfServicesThatItLeavesWithNobody(t *testing.T) {

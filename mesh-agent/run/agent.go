@@ -159,7 +159,7 @@ func (a *agent) run(ctx context.Context) error {
 	if err := serveStatus(serving, group, a.server, a.apps.status); err != nil {
 		return err
 	}
-	member := keepRegistered(ctx, serving, group, a.registered, a.redirected, a.log)
+	member := a.keepRegistered(ctx, serving, group)
 	staying := a.redirected.run(member.staying(ctx, serving), group)
 	group.Go(func() error {
 		defer end()

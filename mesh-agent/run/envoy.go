@@ -27,8 +27,11 @@ func (a *agent) prepareEnvoy(ctx context.Context) (*supervise.Supervisor, error)
 		return nil, err
 	}
 	s, err := a.supervise(data, a.reload.reexec)
-	if err != nil || m.Template == "" {
+	if err != nil || m.Template == "" { // then the address of the admin API is that of the flag, which Run has checked
 		return s, err
+	}
+	if err := s.CheckAdmin(); err != nil {
+		return nil, err
 	}
 	if err := s.Validate(ctx); err != nil {
 		return nil, fmt.Errorf("--bootstrap-template %s, merged over the bootstrap of mesh-agent: %w", m.Template, err)
@@ -45,7 +48,7 @@ func (a *agent) supervise(data []byte, again func() error) (*supervise.Superviso
 	}
 	endNow := make(chan os.Signal, 1)
 	o.Bootstrap, o.Args, o.Environment, o.Account = data, a.Arguments.List(), a.Arguments.Environment(), account
-	o.Folder = m.State.File("envoy")
+	o.Folder = a.envoyFolder()
 	o.Tied = o.Tied || m.State.Temporary
 	o.Transparent = m.Mode() == bootstrap.TProxy
 	o.Reexec = again
@@ -61,6 +64,17 @@ func (a *agent) supervise(data []byte, again func() error) (*supervise.Superviso
 	o.Stdout = io.MultiWriter(os.Stdout, a.server.Lines.Writer(status.FromAccess))
 	o.Log = a.log
 	return supervise.New(o)
+}
+
+func (a *agent) envoyFolder() string { return a.Machine.State.File("envoy") }
+
+// checkAdmin looks, before this agent does anything in the mesh, whether its Envoy could run. A template
+// may name another address than the flag, and is read later.
+func (a *agent) checkAdmin() error {
+	if a.Machine.Template != "" {
+		return nil
+	}
+	return supervise.CheckAdmin(a.envoyFolder(), a.Machine.Given.Admin)
 }
 
 // endInherited ends the Envoy of an earlier agent, if this one was asked to end before it could

@@ -24,7 +24,7 @@ func (a *agent) openRegistration() (*register.Agent, error) {
 	registered := register.New(o)
 	a.server.Parts.Registration = registered.Status
 	d := &a.server.Drainer
-	d.Withdraw, d.Return, d.Tell = registered.Withdraw, registered.Return, registered.Tell
+	d.Withdraw, d.Return, d.Returned, d.Tell = registered.TryWithdraw, registered.Return, registered.Returned, registered.Tell
 	d.Alone = func(ctx context.Context) ([]string, error) { return a.Machine.Alone(ctx, a.who, a.discovery) }
 	return registered, nil
 }
@@ -45,14 +45,17 @@ type membership struct {
 }
 
 // keepRegistered keeps the machine registered, from when its traffic comes through Envoy: before that
-// its applications would be sent others' mutual TLS.
-func keepRegistered(ctx, serving context.Context, group *errgroup.Group, agent *register.Agent, redirected *redirection, log *slog.Logger) *membership {
-	m := &membership{agent: agent, begun: make(chan struct{}), log: log}
+// its applications would be sent others' mutual TLS. Nor does it begin before no other agent of the
+// machine has the name: that one would lose its place.
+func (a *agent) keepRegistered(ctx, serving context.Context, group *errgroup.Group) *membership {
+	agent := a.registered
+	m := &membership{agent: agent, begun: make(chan struct{}), log: a.log}
 	if agent == nil {
 		return m
 	}
+	a.name.Waits = agent.Waits
 	group.Go(func() error {
-		m.runs = redirected.await(ctx)
+		m.runs = a.redirected.await(ctx) && a.name.Await(ctx)
 		close(m.begun)
 		if !m.runs {
 			return nil

@@ -62,6 +62,9 @@ func Run(ctx context.Context, o *Options, server *status.Server) error {
 	ctx, server.Stop = context.WithCancel(ctx)
 	defer server.Stop()
 	defer a.close()
+	if err := a.checkAdmin(); err != nil {
+		return err
+	}
 	if err := a.open(ctx); err != nil {
 		return err
 	}

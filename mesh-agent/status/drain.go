@@ -15,8 +15,10 @@ type DrainStatus struct {
 	Since       time.Time `json:"since,omitzero"` // when it was drained
 	Connections int       `json:"connections"`    // open connections from clients
 	// Alone are the hosts that had no other healthy machine when this one was drained.
-	Alone   []string `json:"alone,omitempty"`
-	Trouble string   `json:"trouble,omitempty"`
+	Alone []string `json:"alone,omitempty"`
+	// NotTold says why the mesh does not know yet that the machine is no longer drained.
+	NotTold string `json:"notTold,omitempty"`
+	Trouble string `json:"trouble,omitempty"`
 }
 
 // Alone says which hosts would be left with no healthy machine if this one drained now.
@@ -41,11 +43,12 @@ func (d DrainStatus) Left() string {
 
 // Drainer takes a machine out of the mesh, and back.
 type Drainer struct {
-	// Withdraw has others send this machine nothing new, and Return has them send again. They are
-	// nil for a machine that is not registered, and so is Tell, which tells the mesh how far a
-	// drain has come.
+	// Withdraw has others send this machine nothing new, and Return has them send again. Returned waits
+	// until the mesh knows of that, or says why it does not yet. They are nil for a machine that is not
+	// registered, and so is Tell, which tells the mesh how far a drain has come.
 	Withdraw func(context.Context) error
 	Return   func()
+	Returned func(context.Context) error
 	Tell     func(string)
 	// Alone returns the hosts that this machine alone takes requests for. It is nil for a machine that
 	// is not registered.
@@ -136,7 +139,7 @@ func (s *Server) undrain(ctx context.Context) error {
 		s.Drainer.Return()
 	}
 	if s.state.CompareAndSwap(Draining, Running) {
-		s.Log.Info("no longer drained: others send requests here again")
+		s.Log.Info("no longer drained: others are told to send requests here again")
 	}
 	return nil
 }
@@ -155,6 +158,26 @@ func (s *Server) drainStatus(ctx context.Context) DrainStatus {
 		d.Trouble = err.Error()
 	}
 	return d
+}
+
+// serveUndrain takes a drain back, and says whether the mesh knows. It finishes even if the caller goes
+// away.
+func (s *Server) serveUndrain(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), drainTimeout)
+	defer cancel()
+	if err := s.undrain(ctx); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	var untold error
+	if s.Drainer.Returned != nil {
+		untold = s.Drainer.Returned(ctx)
+	}
+	d := s.drainStatus(r.Context())
+	if untold != nil && d.State == Running {
+		d.NotTold = untold.Error()
+	}
+	writeJSON(w, d)
 }
 
 func (s *Server) serveDrainStatus(w http.ResponseWriter, r *http.Request) {

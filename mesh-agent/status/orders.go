@@ -14,7 +14,7 @@ func (s *Server) handleOrders(mux *http.ServeMux) {
 	mux.HandleFunc("GET /drain", s.serveDrainStatus)
 	mux.HandleFunc("GET /drain/alone", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, s.alone(r.Context())) })
 	mux.HandleFunc("POST /drain", s.order(s.drain))
-	mux.HandleFunc("POST /undrain", s.order(s.undrain))
+	mux.HandleFunc("POST /undrain", s.serveUndrain)
 	mux.HandleFunc("POST /quitquitquit", func(w http.ResponseWriter, _ *http.Request) {
 		s.Log.Info("asked to end over HTTP")
 		w.WriteHeader(http.StatusAccepted)

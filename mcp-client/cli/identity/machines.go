@@ -147,13 +147,19 @@ func (p program) showMachineCommand() *cobra.Command {
 	}
 }
 
+// machineName takes a word for a machine apart that may be NAMESPACE/MACHINE, and returns the namespaces
+// in which the machine may be.
+func (p program) machineName(word string) (namespaces []string, machine string) {
+	if namespace, machine, both := strings.Cut(word, "/"); both {
+		return []string{namespace}, machine
+	}
+	return p.Namespace.Requested(), word
+}
+
 // machineNamed finds the services of a machine, which may be named as it is printed, NAMESPACE/MACHINE, or by
 // its WorkloadEntry.
 func (p program) machineNamed(ctx context.Context, word string) ([]registered, error) {
-	namespaces, name := p.Namespace.Requested(), word
-	if namespace, in, both := strings.Cut(word, "/"); both {
-		namespaces, name = []string{namespace}, in
-	}
+	namespaces, name := p.machineName(word)
 	list, err := p.registered(ctx, namespaces, name, "")
 	if err != nil || len(list) > 0 {
 		return list, err
@@ -215,20 +221,23 @@ func (p program) removeMachineCommand() *cobra.Command {
 	var group string
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "remove MACHINE...",
+		Use:   "remove [NAMESPACE/]MACHINE...",
 		Short: "Take out machines that are gone, before their grace period is over",
 		Long: `Take out machines that are gone, before their grace period is over: their WorkloadEntries go at once.
 
 One that is connected is refused: stop its agent, or revoke it. With --force it goes, and comes back if its discovery tells of it again.`,
 		Example: `  mcp-client machines remove -n shop cart-1
+  mcp-client machines remove shop/cart-1
   mcp-client machines remove -n shop cart-2 --group cart --force`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			namespaces := p.Namespace.Requested()
-			if len(namespaces) != 1 {
-				return failure.Usage(cmd, errors.New("name one namespace by -n: a machine of the same id may be in another"))
+			for _, word := range args { // before any goes
+				if namespaces, _ := p.machineName(word); len(namespaces) != 1 {
+					return failure.Usage(cmd, errors.New("name one namespace by -n, or write NAMESPACE/MACHINE: a machine of the same id may be in another"))
+				}
 			}
-			for _, machine := range args {
+			for _, word := range args {
+				namespaces, machine := p.machineName(word)
 				resp, err := session.Call(cmd.Context(), p.Session, adminv1.NewRegisteredMachineServiceClient, adminv1.RegisteredMachineServiceClient.RemoveRegisteredMachine,
 					&adminv1.RemoveRegisteredMachineRequest{Namespace: namespaces[0], Machine: machine, Group: group, Force: force})
 				if err != nil {

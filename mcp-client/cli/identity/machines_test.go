@@ -51,7 +51,9 @@ func TestMachines(t *testing.T) {
 	require.Contains(t, m.Run("machines", "remove", "cart-1").Err, "name one namespace by -n")
 	require.Contains(t, m.Run("machines", "remove", "-n", "shop", "cart-3").Err, "there is no machine cart-3 in the namespace shop")
 	require.Contains(t, m.Run("machines", "remove", "-n", "shop", "cart-2").Err, "the machine cart-2 is connected to the discovery eu-1 (stop its agent, or revoke it")
-	require.Equal(t, "removed shop/cart-1, with one service\n", m.OK("machines", "remove", "-n", "shop", "cart-1"))
+	require.Contains(t, m.Run("machines", "remove", "shop/cart-1", "cart-2").Err, "name one namespace by -n, or write NAMESPACE/MACHINE")
+	require.Contains(t, m.Run("machines", "remove", "-n", "shop", "default/cart-1").Err, "there is no machine cart-1 in the namespace default")
+	require.Equal(t, "removed shop/cart-1, with one service\n", m.OK("machines", "remove", "shop/cart-1"), "the first try has removed none")
 	require.Equal(t, "removed shop/cart-2, with 2 services\n", m.OK("machines", "remove", "-n", "shop", "cart-2", "--force"))
 	require.NotContains(t, m.OK("machines", "list", "-A"), "cart-")
 	var newest int64

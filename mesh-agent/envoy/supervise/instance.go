@@ -65,6 +65,17 @@ func watchProcess(r record, h *handle, a admin) *instance {
 
 // reattach returns an instance for a record if its process still runs.
 func reattach(r record, a admin) (*instance, error) {
+	h, err := pinned(r)
+	if err != nil {
+		return nil, err
+	}
+	l := watchProcess(r, h, a)
+	l.adopted = true
+	return l, nil
+}
+
+// pinned returns a handle of a record's process if that still runs.
+func pinned(r record) (*handle, error) {
 	if r.Boot != statedir.Boot() {
 		return nil, errors.New("the machine was started anew since")
 	}
@@ -86,9 +97,7 @@ func reattach(r record, a admin) (*instance, error) {
 		h.close()
 		return nil, err
 	}
-	l := watchProcess(r, h, a)
-	l.adopted = true
-	return l, nil
+	return h, nil
 }
 
 // Done is closed when the process has ended.

@@ -175,8 +175,7 @@ var cannotBind = regexp.MustCompile(`cannot bind '([^']+)': Address already in u
 func (s *Supervisor) explain(l *instance) error {
 	words := s.logTail()
 	if found := cannotBind.FindStringSubmatch(words); found != nil {
-		return fmt.Errorf("the address %s of Envoy's admin API is in use (by another mesh-agent?): "+
-			"end the other program, or choose another address with --admin", found[1])
+		return adminInUse(found[1])
 	}
 	return fmt.Errorf("%s ended while it started (%s); its last words:\n%s", l.Program, l.exit, words)
 }

@@ -2,8 +2,9 @@
 // that were given none: they would take each other's place at discovery again and again.
 //
 // An agent holds its name by an abstract socket, which the kernel frees however the agent ends, and
-// which agents of other accounts see, too. Any account could hold one: so an agent is told, and goes
-// on.
+// which agents of other accounts see, too. The second agent waits for the first with what would take
+// its place. Any account could hold such a socket: so it waits for those of root and of its own account
+// alone, and is only told of others.
 package namesake
 
 import (
@@ -38,9 +39,13 @@ func (n Name) socket() string {
 
 // Holder holds a name for as long as it runs, once nobody else does.
 type Holder struct {
+	// Waits, if not nil, is told why this agent has to wait for the other. Set it before Run.
+	Waits func(why string)
+
 	name   Name
 	folder string // of this agent, for the other to name
 	log    *slog.Logger
+	may    chan struct{} // closed once nobody has to be waited for
 
 	mu    sync.Mutex
 	other string // the state folder of the agent that has the name; "" if this one has it
@@ -48,7 +53,7 @@ type Holder struct {
 
 // New returns a holder for the agent with a state folder.
 func New(name Name, folder string, log *slog.Logger) *Holder {
-	return &Holder{name: name, folder: folder, log: log}
+	return &Holder{name: name, folder: folder, log: log, may: make(chan struct{})}
 }
 
 const (
@@ -63,26 +68,63 @@ const (
 // Run takes the name as soon as nobody has it, and holds it until the context ends.
 func (h *Holder) Run(ctx context.Context) error {
 	if runtime.GOOS != "linux" {
+		h.permit()
 		return nil // other systems have no such sockets
 	}
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
-	for {
+	for silent := 0; ; {
 		listener, err := net.Listen("unix", h.name.socket())
 		if err == nil {
 			h.set("")
+			h.permit()
 			return h.hold(ctx, listener)
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			h.log.Warn("whether another agent of this machine has the name of this one cannot be told", "error", err)
+			h.permit()
 			return nil
 		}
-		h.set(cmp.Or(h.ask(), "(it does not say which)"))
+		folder, trusted, err := h.ask()
+		if silent++; err == nil {
+			silent = 0
+		}
+		if err == nil && !trusted || silent > 1 { // once, the other may just have ended
+			h.permit()
+		}
+		h.set(cmp.Or(folder, "(it does not say which)"))
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// permit ends the wait for the other agent.
+func (h *Holder) permit() {
+	if h.waiting() {
+		close(h.may)
+	}
+}
+
+func (h *Holder) waiting() bool {
+	select {
+	case <-h.may:
+		return false
+	default:
+		return true
+	}
+}
+
+// Await waits until this agent may take the name's place at discovery. It returns false if the context
+// ends before.
+func (h *Holder) Await(ctx context.Context) bool {
+	select {
+	case <-h.may:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -103,16 +145,20 @@ func (h *Holder) hold(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// ask returns the state folder of the agent that has the name, "" if it does not say.
-func (h *Holder) ask() string {
+// ask returns the state folder of the agent that has the name, "" if it does not say, and whether its
+// account is one that may keep the name from this agent.
+func (h *Holder) ask() (folder string, trusted bool, err error) {
 	conn, err := net.DialTimeout("unix", h.name.socket(), answerTimeout)
 	if err != nil {
-		return ""
+		return "", false, err
 	}
 	defer conn.Close()
+	if trusted, err = trusts(conn.(*net.UnixConn)); err != nil {
+		return "", false, err
+	}
 	_ = conn.SetDeadline(time.Now().Add(answerTimeout))
-	folder, _ := io.ReadAll(io.LimitReader(conn, maxFolder)) // what came counts
-	return strings.ToValidUTF8(string(folder), "")
+	said, _ := io.ReadAll(io.LimitReader(conn, maxFolder)) // what came counts
+	return strings.ToValidUTF8(string(said), ""), trusted, nil
 }
 
 func (h *Holder) set(other string) {
@@ -123,6 +169,9 @@ func (h *Holder) set(other string) {
 	switch {
 	case before == "" && other != "":
 		h.log.Error("two agents of this machine have one name", "error", h.Trouble())
+		if h.waiting() && h.Waits != nil {
+			h.Waits("another agent of this machine has its name, with the state folder " + other + ", and this one waits until that has ended")
+		}
 	case before != "" && other == "":
 		h.log.Info("no other agent of this machine has the name of this one any more", "proxy", h.name.ID)
 	}
@@ -135,6 +184,10 @@ func (h *Holder) Trouble() string {
 	if h.other == "" {
 		return ""
 	}
-	return fmt.Sprintf("another agent of this machine, with the state folder %s, is %s at the same discovery, too, and the two take each other's place there again and again: "+
-		"name one otherwise (id: NAME in its file, or mesh-agent run --id NAME), or end one", h.other, h.name.ID)
+	then := "the two take each other's place there again and again"
+	if h.waiting() {
+		then = "this one registers no service before that one has ended"
+	}
+	return fmt.Sprintf("another agent of this machine, with the state folder %s, is %s at the same discovery, too, and %s: "+
+		"name one otherwise (id: NAME in its file, or mesh-agent run --id NAME), or end one", h.other, h.name.ID, then)
 }

@@ -9,6 +9,8 @@ import (
 
 var errNotTold = errors.New("the machine is not connected to discovery: others cannot be told to send nothing here")
 
+var errUnconfirmed = errors.New("discovery has not said in time that mcp-server knows of it: the log of discovery, and /readyz of mcp-server, say what they wait for")
+
 var errReturned = errors.New("the drain was taken back meanwhile")
 
 // drain is what Withdraw waits for. Agent.mu guards it.
@@ -16,7 +18,13 @@ type drain struct {
 	over   chan struct{} // closed when mcp-server knows that all services drain, or when that has failed
 	err    error
 	detail string // how far it has come
+	// cannot is closed when discovery has said that mcp-server cannot be told now, and why is what it
+	// said last.
+	cannot chan struct{}
+	why    string
 }
+
+func newDrain() *drain { return &drain{over: make(chan struct{}), cannot: make(chan struct{})} }
 
 func (d *drain) end(err error) {
 	select {
@@ -30,19 +38,29 @@ func (d *drain) end(err error) {
 // Withdraw has others send nothing here any more, and waits until mcp-server knows. The entries stay
 // until the machine leaves: without them its Envoy would not know what to do with requests that are
 // on their way. If Withdraw fails, the machine is used as before.
-func (a *Agent) Withdraw(ctx context.Context) error {
+func (a *Agent) Withdraw(ctx context.Context) error { return a.withdraw(ctx, false) }
+
+// TryWithdraw is Withdraw, but fails as soon as discovery says that mcp-server cannot be told now.
+func (a *Agent) TryWithdraw(ctx context.Context) error { return a.withdraw(ctx, true) }
+
+func (a *Agent) withdraw(ctx context.Context, impatient bool) error {
 	d, err := a.beginDrain()
 	if err != nil {
 		return err
+	}
+	cannot := d.cannot
+	if !impatient {
+		cannot = nil
 	}
 	select {
 	case <-d.over:
 		return d.err
 	case <-a.done: // it has left
 		return nil
+	case <-cannot:
+		return a.failDrain(d, nil)
 	case <-ctx.Done():
-		a.failDrain(d, ctx.Err())
-		return ctx.Err()
+		return a.failDrain(d, ctx.Err())
 	}
 }
 
@@ -51,7 +69,7 @@ func (a *Agent) Withdraw(ctx context.Context) error {
 func (a *Agent) Withdrawn() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.drain = &drain{over: make(chan struct{})}
+	a.drain = newDrain()
 	a.drain.end(nil)
 }
 
@@ -62,7 +80,13 @@ func (a *Agent) Return() {
 	defer a.mu.Unlock()
 	if a.drain != nil {
 		a.drain.end(errReturned)
-		a.drain = nil
+		a.drain, a.returning = nil, newReturning()
+		if a.disconnected != "" {
+			a.returning.fail(a.disconnected, "this machine is connected to be registered again")
+		}
+		if a.older {
+			a.returned()
+		}
 		wake(a.reportDue)
 	}
 }
@@ -85,7 +109,8 @@ func (a *Agent) beginDrain() (*drain, error) {
 		if a.disconnected != "" {
 			return nil, errNotTold
 		}
-		a.drain = &drain{over: make(chan struct{})}
+		a.drain = newDrain()
+		a.returned() // whoever waits for the opposite waits in vain
 		wake(a.reportDue)
 	}
 	return a.drain, nil
@@ -98,10 +123,32 @@ func (a *Agent) drained() {
 	}
 }
 
-func (a *Agent) failDrain(d *drain, why error) {
+// failDrain takes back a drain that was not confirmed, and says why it was not.
+func (a *Agent) failDrain(d *drain, err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.undoDrain(d, why)
+	switch {
+	case d.why != "":
+		err = errors.New(d.why)
+	case errors.Is(err, context.DeadlineExceeded):
+		err = errUnconfirmed
+	}
+	a.undoDrain(d, err)
+	if d.err == nil { // it was confirmed just now
+		return nil
+	}
+	return err
+}
+
+// untold records that mcp-server cannot be told now what was said last. The caller holds mu.
+func (a *Agent) untold(why string) {
+	if d := a.drain; d != nil {
+		if d.why == "" {
+			close(d.cannot)
+		}
+		d.why = why
+	}
+	a.returning.fail(why, "mcp-server registers machines again")
 }
 
 // undoDrain takes a drain back that nobody knows of yet. The caller holds mu.

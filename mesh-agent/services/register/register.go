@@ -67,6 +67,8 @@ type Agent struct {
 	services     map[string]*service // by group; each service's changing fields are guarded by mu
 	disconnected string              // why there is no stream; "" if there is one
 	drain        *drain              // nil unless the machine drains
+	returning    *returning          // nil unless mcp-server may not know yet that it does not drain any more
+	older        bool                // the discovery of the stream does not say what mcp-server knows
 }
 
 // New returns an agent, with the health that the last one saved.
@@ -109,6 +111,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	return a.removeHealthFile() // the machine has left
 }
 
+// Waits says why Run is not called yet.
+func (a *Agent) Waits(why string) { a.setDisconnected(why) }
+
 // keepAlive runs the liveness probe of a service, and its action when that fails.
 func (a *Agent) keepAlive(ctx context.Context, s *service) {
 	probe.Liveness{Service: s.Group, Probe: s.Liveness, Action: s.Action, Log: a.o.Log, OnAction: func(why, _ error) {
@@ -143,7 +148,7 @@ func (a *Agent) description(begun time.Time) *machinev1.Machine {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m := proto.CloneOf(a.o.Machine)
-	m.Since = begun.UnixNano()
+	m.Since, m.Follows = begun.UnixNano(), true
 	for _, each := range a.o.Services {
 		s := a.services[each.Group].description()
 		s.Health, s.Detail = a.told(s.Health, s.Detail)

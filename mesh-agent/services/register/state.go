@@ -18,13 +18,19 @@ func (a *Agent) reports() []*machinev1.HealthReport {
 	return all
 }
 
-func (a *Agent) connected() { a.setDisconnected("") }
+func (a *Agent) connected() {
+	a.setDisconnected("")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.older = false
+}
 
 func (a *Agent) setDisconnected(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.disconnected = why; why != "" {
 		a.undoDrain(a.drain, errNotTold)
+		a.returning.fail(why, "this machine is connected to be registered again")
 	}
 }
 
@@ -35,8 +41,15 @@ func (a *Agent) handle(answer *machinev1.RegisterResponse) {
 	switch message := answer.GetMessage().(type) {
 	case *machinev1.RegisterResponse_Draining:
 		a.drained()
+	case *machinev1.RegisterResponse_Serving:
+		a.returned()
+	case *machinev1.RegisterResponse_Untold:
+		a.untold(message.Untold.GetReason())
 	case *machinev1.RegisterResponse_Registered:
 		r := message.Registered
+		if a.older = !r.GetFollows(); a.older {
+			a.returned()
+		}
 		if s := a.services[r.GetGroup()]; s != nil {
 			s.entry, s.refused, s.waiting = r.GetEntry(), "", false
 			s.setGroupProbe(r.GetProbe())
@@ -80,6 +93,12 @@ func (a *Agent) Status() status.Registration {
 	out := status.Registration{Services: []status.Service{}}
 	if a.disconnected != "" {
 		out.Trouble = "the machine is not connected to be registered: " + a.disconnected
+	}
+	if err := a.returning.failure(); err != nil {
+		if out.Trouble != "" {
+			out.Trouble += "; "
+		}
+		out.Trouble += "the mesh is not told yet that this machine is no longer drained: " + err.Error()
 	}
 	for _, each := range a.o.Services {
 		s := a.services[each.Group]

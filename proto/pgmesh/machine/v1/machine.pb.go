@@ -498,8 +498,11 @@ type Machine struct {
 	// As region/zone/subzone.
 	Locality string `protobuf:"bytes,7,opt,name=locality,proto3" json:"locality,omitempty"`
 	// Labels of the machine, beneath those of each service.
-	Labels        map[string]string `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Services      []*Service        `protobuf:"bytes,9,rep,name=services,proto3" json:"services,omitempty"`
+	Labels   map[string]string `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Services []*Service        `protobuf:"bytes,9,rep,name=services,proto3" json:"services,omitempty"`
+	// The agent wants to be told how its word stands at mcp-server, for all services together: by Draining, Serving and Untold. An earlier agent
+	// knows Draining alone.
+	Follows       bool `protobuf:"varint,10,opt,name=follows,proto3" json:"follows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -595,6 +598,13 @@ func (x *Machine) GetServices() []*Service {
 		return x.Services
 	}
 	return nil
+}
+
+func (x *Machine) GetFollows() bool {
+	if x != nil {
+		return x.Follows
+	}
+	return false
 }
 
 // Service is one of the services on a machine.
@@ -799,6 +809,8 @@ type RegisterResponse struct {
 	//	*RegisterResponse_Refused
 	//	*RegisterResponse_Left
 	//	*RegisterResponse_Draining
+	//	*RegisterResponse_Serving
+	//	*RegisterResponse_Untold
 	Message       isRegisterResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -877,6 +889,24 @@ func (x *RegisterResponse) GetDraining() *Draining {
 	return nil
 }
 
+func (x *RegisterResponse) GetServing() *Serving {
+	if x != nil {
+		if x, ok := x.Message.(*RegisterResponse_Serving); ok {
+			return x.Serving
+		}
+	}
+	return nil
+}
+
+func (x *RegisterResponse) GetUntold() *Untold {
+	if x != nil {
+		if x, ok := x.Message.(*RegisterResponse_Untold); ok {
+			return x.Untold
+		}
+	}
+	return nil
+}
+
 type isRegisterResponse_Message interface {
 	isRegisterResponse_Message()
 }
@@ -897,6 +927,14 @@ type RegisterResponse_Draining struct {
 	Draining *Draining `protobuf:"bytes,4,opt,name=draining,proto3,oneof"`
 }
 
+type RegisterResponse_Serving struct {
+	Serving *Serving `protobuf:"bytes,5,opt,name=serving,proto3,oneof"`
+}
+
+type RegisterResponse_Untold struct {
+	Untold *Untold `protobuf:"bytes,6,opt,name=untold,proto3,oneof"`
+}
+
 func (*RegisterResponse_Registered) isRegisterResponse_Message() {}
 
 func (*RegisterResponse_Refused) isRegisterResponse_Message() {}
@@ -905,6 +943,10 @@ func (*RegisterResponse_Left) isRegisterResponse_Message() {}
 
 func (*RegisterResponse_Draining) isRegisterResponse_Message() {}
 
+func (*RegisterResponse_Serving) isRegisterResponse_Message() {}
+
+func (*RegisterResponse_Untold) isRegisterResponse_Message() {}
+
 // Registered says that a service has its entry.
 type Registered struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -912,7 +954,9 @@ type Registered struct {
 	// The WorkloadEntry.
 	Entry string `protobuf:"bytes,2,opt,name=entry,proto3" json:"entry,omitempty"`
 	// How the group says that the service is to be probed; none if it does not.
-	Probe         *Probe `protobuf:"bytes,3,opt,name=probe,proto3" json:"probe,omitempty"`
+	Probe *Probe `protobuf:"bytes,3,opt,name=probe,proto3" json:"probe,omitempty"`
+	// This discovery says Serving and Untold to agents that follow.
+	Follows       bool `protobuf:"varint,4,opt,name=follows,proto3" json:"follows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -966,6 +1010,13 @@ func (x *Registered) GetProbe() *Probe {
 		return x.Probe
 	}
 	return nil
+}
+
+func (x *Registered) GetFollows() bool {
+	if x != nil {
+		return x.Follows
+	}
+	return false
 }
 
 // Refused says why a service has no entry. It is tried again by discovery, which answers again when that changes.
@@ -1103,6 +1154,88 @@ func (*Draining) Descriptor() ([]byte, []int) {
 	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{14}
 }
 
+// Serving says that mcp-server knows how all services of the machine are, as it said last, and that none drains.
+type Serving struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Serving) Reset() {
+	*x = Serving{}
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Serving) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Serving) ProtoMessage() {}
+
+func (x *Serving) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Serving.ProtoReflect.Descriptor instead.
+func (*Serving) Descriptor() ([]byte, []int) {
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{15}
+}
+
+// Untold says that mcp-server does not know what the machine said last. It is told as soon as it can be.
+type Untold struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Untold) Reset() {
+	*x = Untold{}
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Untold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Untold) ProtoMessage() {}
+
+func (x *Untold) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Untold.ProtoReflect.Descriptor instead.
+func (*Untold) Descriptor() ([]byte, []int) {
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Untold) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // Probe is how a service is asked whether it is well, as in a WorkloadGroup.
 type Probe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1124,7 +1257,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[15]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1269,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[15]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1282,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{15}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Probe) GetHow() isProbe_How {
@@ -1271,7 +1404,7 @@ type HTTPProbe struct {
 
 func (x *HTTPProbe) Reset() {
 	*x = HTTPProbe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[16]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1416,7 @@ func (x *HTTPProbe) String() string {
 func (*HTTPProbe) ProtoMessage() {}
 
 func (x *HTTPProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[16]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1429,7 @@ func (x *HTTPProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPProbe.ProtoReflect.Descriptor instead.
 func (*HTTPProbe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{16}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HTTPProbe) GetScheme() string {
@@ -1344,7 +1477,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[17]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1489,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[17]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1502,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{17}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Header) GetName() string {
@@ -1396,7 +1529,7 @@ type TCPProbe struct {
 
 func (x *TCPProbe) Reset() {
 	*x = TCPProbe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[18]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1541,7 @@ func (x *TCPProbe) String() string {
 func (*TCPProbe) ProtoMessage() {}
 
 func (x *TCPProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[18]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1554,7 @@ func (x *TCPProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TCPProbe.ProtoReflect.Descriptor instead.
 func (*TCPProbe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{18}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TCPProbe) GetHost() string {
@@ -1447,7 +1580,7 @@ type ExecProbe struct {
 
 func (x *ExecProbe) Reset() {
 	*x = ExecProbe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[19]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1592,7 @@ func (x *ExecProbe) String() string {
 func (*ExecProbe) ProtoMessage() {}
 
 func (x *ExecProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[19]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1605,7 @@ func (x *ExecProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecProbe.ProtoReflect.Descriptor instead.
 func (*ExecProbe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{19}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExecProbe) GetCommand() []string {
@@ -1492,7 +1625,7 @@ type GRPCProbe struct {
 
 func (x *GRPCProbe) Reset() {
 	*x = GRPCProbe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[20]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1504,7 +1637,7 @@ func (x *GRPCProbe) String() string {
 func (*GRPCProbe) ProtoMessage() {}
 
 func (x *GRPCProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[20]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1517,7 +1650,7 @@ func (x *GRPCProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GRPCProbe.ProtoReflect.Descriptor instead.
 func (*GRPCProbe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{20}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GRPCProbe) GetPort() uint32 {
@@ -1568,7 +1701,7 @@ const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\amachine\x18\x01 \x01(\v2\x1a.pgmesh.machine.v1.MachineH\x00R\amachine\x129\n" +
 	"\x06health\x18\x02 \x01(\v2\x1f.pgmesh.machine.v1.HealthReportH\x00R\x06health\x126\n" +
 	"\aleaving\x18\x03 \x01(\v2\x1a.pgmesh.machine.v1.LeavingH\x00R\aleavingB\t\n" +
-	"\amessage\"\xf9\x02\n" +
+	"\amessage\"\x93\x03\n" +
 	"\aMachine\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12'\n" +
@@ -1578,7 +1711,9 @@ const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\anetwork\x18\x06 \x01(\tR\anetwork\x12\x1a\n" +
 	"\blocality\x18\a \x01(\tR\blocality\x12>\n" +
 	"\x06labels\x18\b \x03(\v2&.pgmesh.machine.v1.Machine.LabelsEntryR\x06labels\x126\n" +
-	"\bservices\x18\t \x03(\v2\x1a.pgmesh.machine.v1.ServiceR\bservices\x1a9\n" +
+	"\bservices\x18\t \x03(\v2\x1a.pgmesh.machine.v1.ServiceR\bservices\x12\x18\n" +
+	"\afollows\x18\n" +
+	" \x01(\bR\afollows\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8c\x03\n" +
@@ -1601,27 +1736,33 @@ const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x121\n" +
 	"\x06health\x18\x02 \x01(\x0e2\x19.pgmesh.machine.v1.HealthR\x06health\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\"\t\n" +
-	"\aLeaving\"\x80\x02\n" +
+	"\aLeaving\"\xed\x02\n" +
 	"\x10RegisterResponse\x12?\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x1d.pgmesh.machine.v1.RegisteredH\x00R\n" +
 	"registered\x126\n" +
 	"\arefused\x18\x02 \x01(\v2\x1a.pgmesh.machine.v1.RefusedH\x00R\arefused\x12-\n" +
 	"\x04left\x18\x03 \x01(\v2\x17.pgmesh.machine.v1.LeftH\x00R\x04left\x129\n" +
-	"\bdraining\x18\x04 \x01(\v2\x1b.pgmesh.machine.v1.DrainingH\x00R\bdrainingB\t\n" +
-	"\amessage\"h\n" +
+	"\bdraining\x18\x04 \x01(\v2\x1b.pgmesh.machine.v1.DrainingH\x00R\bdraining\x126\n" +
+	"\aserving\x18\x05 \x01(\v2\x1a.pgmesh.machine.v1.ServingH\x00R\aserving\x123\n" +
+	"\x06untold\x18\x06 \x01(\v2\x19.pgmesh.machine.v1.UntoldH\x00R\x06untoldB\t\n" +
+	"\amessage\"\x82\x01\n" +
 	"\n" +
 	"Registered\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x14\n" +
 	"\x05entry\x18\x02 \x01(\tR\x05entry\x12.\n" +
-	"\x05probe\x18\x03 \x01(\v2\x18.pgmesh.machine.v1.ProbeR\x05probe\"Q\n" +
+	"\x05probe\x18\x03 \x01(\v2\x18.pgmesh.machine.v1.ProbeR\x05probe\x12\x18\n" +
+	"\afollows\x18\x04 \x01(\bR\afollows\"Q\n" +
 	"\aRefused\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
 	"\apassing\x18\x03 \x01(\bR\apassing\"\x06\n" +
 	"\x04Left\"\n" +
 	"\n" +
-	"\bDraining\"\xdd\x03\n" +
+	"\bDraining\"\t\n" +
+	"\aServing\" \n" +
+	"\x06Untold\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xdd\x03\n" +
 	"\x05Probe\x122\n" +
 	"\x04http\x18\x01 \x01(\v2\x1c.pgmesh.machine.v1.HTTPProbeH\x00R\x04http\x12/\n" +
 	"\x03tcp\x18\x02 \x01(\v2\x1b.pgmesh.machine.v1.TCPProbeH\x00R\x03tcp\x122\n" +
@@ -1673,7 +1814,7 @@ func file_pgmesh_machine_v1_machine_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_machine_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_machine_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_pgmesh_machine_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_pgmesh_machine_v1_machine_proto_goTypes = []any{
 	(Health)(0),                 // 0: pgmesh.machine.v1.Health
 	(*SettingsRequest)(nil),     // 1: pgmesh.machine.v1.SettingsRequest
@@ -1691,56 +1832,60 @@ var file_pgmesh_machine_v1_machine_proto_goTypes = []any{
 	(*Refused)(nil),             // 13: pgmesh.machine.v1.Refused
 	(*Left)(nil),                // 14: pgmesh.machine.v1.Left
 	(*Draining)(nil),            // 15: pgmesh.machine.v1.Draining
-	(*Probe)(nil),               // 16: pgmesh.machine.v1.Probe
-	(*HTTPProbe)(nil),           // 17: pgmesh.machine.v1.HTTPProbe
-	(*Header)(nil),              // 18: pgmesh.machine.v1.Header
-	(*TCPProbe)(nil),            // 19: pgmesh.machine.v1.TCPProbe
-	(*ExecProbe)(nil),           // 20: pgmesh.machine.v1.ExecProbe
-	(*GRPCProbe)(nil),           // 21: pgmesh.machine.v1.GRPCProbe
-	nil,                         // 22: pgmesh.machine.v1.SettingsRequest.LabelsEntry
-	nil,                         // 23: pgmesh.machine.v1.SettingsResponse.LabelsEntry
-	nil,                         // 24: pgmesh.machine.v1.Machine.LabelsEntry
-	nil,                         // 25: pgmesh.machine.v1.Service.PortsEntry
-	nil,                         // 26: pgmesh.machine.v1.Service.LabelsEntry
-	(*durationpb.Duration)(nil), // 27: google.protobuf.Duration
+	(*Serving)(nil),             // 16: pgmesh.machine.v1.Serving
+	(*Untold)(nil),              // 17: pgmesh.machine.v1.Untold
+	(*Probe)(nil),               // 18: pgmesh.machine.v1.Probe
+	(*HTTPProbe)(nil),           // 19: pgmesh.machine.v1.HTTPProbe
+	(*Header)(nil),              // 20: pgmesh.machine.v1.Header
+	(*TCPProbe)(nil),            // 21: pgmesh.machine.v1.TCPProbe
+	(*ExecProbe)(nil),           // 22: pgmesh.machine.v1.ExecProbe
+	(*GRPCProbe)(nil),           // 23: pgmesh.machine.v1.GRPCProbe
+	nil,                         // 24: pgmesh.machine.v1.SettingsRequest.LabelsEntry
+	nil,                         // 25: pgmesh.machine.v1.SettingsResponse.LabelsEntry
+	nil,                         // 26: pgmesh.machine.v1.Machine.LabelsEntry
+	nil,                         // 27: pgmesh.machine.v1.Service.PortsEntry
+	nil,                         // 28: pgmesh.machine.v1.Service.LabelsEntry
+	(*durationpb.Duration)(nil), // 29: google.protobuf.Duration
 }
 var file_pgmesh_machine_v1_machine_proto_depIdxs = []int32{
-	22, // 0: pgmesh.machine.v1.SettingsRequest.labels:type_name -> pgmesh.machine.v1.SettingsRequest.LabelsEntry
-	23, // 1: pgmesh.machine.v1.SettingsResponse.labels:type_name -> pgmesh.machine.v1.SettingsResponse.LabelsEntry
+	24, // 0: pgmesh.machine.v1.SettingsRequest.labels:type_name -> pgmesh.machine.v1.SettingsRequest.LabelsEntry
+	25, // 1: pgmesh.machine.v1.SettingsResponse.labels:type_name -> pgmesh.machine.v1.SettingsResponse.LabelsEntry
 	5,  // 2: pgmesh.machine.v1.NamesakesResponse.namesakes:type_name -> pgmesh.machine.v1.Namesake
 	7,  // 3: pgmesh.machine.v1.RegisterRequest.machine:type_name -> pgmesh.machine.v1.Machine
 	9,  // 4: pgmesh.machine.v1.RegisterRequest.health:type_name -> pgmesh.machine.v1.HealthReport
 	10, // 5: pgmesh.machine.v1.RegisterRequest.leaving:type_name -> pgmesh.machine.v1.Leaving
-	24, // 6: pgmesh.machine.v1.Machine.labels:type_name -> pgmesh.machine.v1.Machine.LabelsEntry
+	26, // 6: pgmesh.machine.v1.Machine.labels:type_name -> pgmesh.machine.v1.Machine.LabelsEntry
 	8,  // 7: pgmesh.machine.v1.Machine.services:type_name -> pgmesh.machine.v1.Service
-	25, // 8: pgmesh.machine.v1.Service.ports:type_name -> pgmesh.machine.v1.Service.PortsEntry
-	26, // 9: pgmesh.machine.v1.Service.labels:type_name -> pgmesh.machine.v1.Service.LabelsEntry
+	27, // 8: pgmesh.machine.v1.Service.ports:type_name -> pgmesh.machine.v1.Service.PortsEntry
+	28, // 9: pgmesh.machine.v1.Service.labels:type_name -> pgmesh.machine.v1.Service.LabelsEntry
 	0,  // 10: pgmesh.machine.v1.Service.health:type_name -> pgmesh.machine.v1.Health
 	0,  // 11: pgmesh.machine.v1.HealthReport.health:type_name -> pgmesh.machine.v1.Health
 	12, // 12: pgmesh.machine.v1.RegisterResponse.registered:type_name -> pgmesh.machine.v1.Registered
 	13, // 13: pgmesh.machine.v1.RegisterResponse.refused:type_name -> pgmesh.machine.v1.Refused
 	14, // 14: pgmesh.machine.v1.RegisterResponse.left:type_name -> pgmesh.machine.v1.Left
 	15, // 15: pgmesh.machine.v1.RegisterResponse.draining:type_name -> pgmesh.machine.v1.Draining
-	16, // 16: pgmesh.machine.v1.Registered.probe:type_name -> pgmesh.machine.v1.Probe
-	17, // 17: pgmesh.machine.v1.Probe.http:type_name -> pgmesh.machine.v1.HTTPProbe
-	19, // 18: pgmesh.machine.v1.Probe.tcp:type_name -> pgmesh.machine.v1.TCPProbe
-	20, // 19: pgmesh.machine.v1.Probe.exec:type_name -> pgmesh.machine.v1.ExecProbe
-	21, // 20: pgmesh.machine.v1.Probe.grpc:type_name -> pgmesh.machine.v1.GRPCProbe
-	27, // 21: pgmesh.machine.v1.Probe.initial_delay:type_name -> google.protobuf.Duration
-	27, // 22: pgmesh.machine.v1.Probe.timeout:type_name -> google.protobuf.Duration
-	27, // 23: pgmesh.machine.v1.Probe.period:type_name -> google.protobuf.Duration
-	18, // 24: pgmesh.machine.v1.HTTPProbe.headers:type_name -> pgmesh.machine.v1.Header
-	1,  // 25: pgmesh.machine.v1.MachineService.Settings:input_type -> pgmesh.machine.v1.SettingsRequest
-	3,  // 26: pgmesh.machine.v1.MachineService.Namesakes:input_type -> pgmesh.machine.v1.NamesakesRequest
-	6,  // 27: pgmesh.machine.v1.MachineService.Register:input_type -> pgmesh.machine.v1.RegisterRequest
-	2,  // 28: pgmesh.machine.v1.MachineService.Settings:output_type -> pgmesh.machine.v1.SettingsResponse
-	4,  // 29: pgmesh.machine.v1.MachineService.Namesakes:output_type -> pgmesh.machine.v1.NamesakesResponse
-	11, // 30: pgmesh.machine.v1.MachineService.Register:output_type -> pgmesh.machine.v1.RegisterResponse
-	28, // [28:31] is the sub-list for method output_type
-	25, // [25:28] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	16, // 16: pgmesh.machine.v1.RegisterResponse.serving:type_name -> pgmesh.machine.v1.Serving
+	17, // 17: pgmesh.machine.v1.RegisterResponse.untold:type_name -> pgmesh.machine.v1.Untold
+	18, // 18: pgmesh.machine.v1.Registered.probe:type_name -> pgmesh.machine.v1.Probe
+	19, // 19: pgmesh.machine.v1.Probe.http:type_name -> pgmesh.machine.v1.HTTPProbe
+	21, // 20: pgmesh.machine.v1.Probe.tcp:type_name -> pgmesh.machine.v1.TCPProbe
+	22, // 21: pgmesh.machine.v1.Probe.exec:type_name -> pgmesh.machine.v1.ExecProbe
+	23, // 22: pgmesh.machine.v1.Probe.grpc:type_name -> pgmesh.machine.v1.GRPCProbe
+	29, // 23: pgmesh.machine.v1.Probe.initial_delay:type_name -> google.protobuf.Duration
+	29, // 24: pgmesh.machine.v1.Probe.timeout:type_name -> google.protobuf.Duration
+	29, // 25: pgmesh.machine.v1.Probe.period:type_name -> google.protobuf.Duration
+	20, // 26: pgmesh.machine.v1.HTTPProbe.headers:type_name -> pgmesh.machine.v1.Header
+	1,  // 27: pgmesh.machine.v1.MachineService.Settings:input_type -> pgmesh.machine.v1.SettingsRequest
+	3,  // 28: pgmesh.machine.v1.MachineService.Namesakes:input_type -> pgmesh.machine.v1.NamesakesRequest
+	6,  // 29: pgmesh.machine.v1.MachineService.Register:input_type -> pgmesh.machine.v1.RegisterRequest
+	2,  // 30: pgmesh.machine.v1.MachineService.Settings:output_type -> pgmesh.machine.v1.SettingsResponse
+	4,  // 31: pgmesh.machine.v1.MachineService.Namesakes:output_type -> pgmesh.machine.v1.NamesakesResponse
+	11, // 32: pgmesh.machine.v1.MachineService.Register:output_type -> pgmesh.machine.v1.RegisterResponse
+	30, // [30:33] is the sub-list for method output_type
+	27, // [27:30] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_machine_v1_machine_proto_init() }
@@ -1758,8 +1903,10 @@ func file_pgmesh_machine_v1_machine_proto_init() {
 		(*RegisterResponse_Refused)(nil),
 		(*RegisterResponse_Left)(nil),
 		(*RegisterResponse_Draining)(nil),
+		(*RegisterResponse_Serving)(nil),
+		(*RegisterResponse_Untold)(nil),
 	}
-	file_pgmesh_machine_v1_machine_proto_msgTypes[15].OneofWrappers = []any{
+	file_pgmesh_machine_v1_machine_proto_msgTypes[17].OneofWrappers = []any{
 		(*Probe_Http)(nil),
 		(*Probe_Tcp)(nil),
 		(*Probe_Exec)(nil),
@@ -1771,7 +1918,7 @@ func file_pgmesh_machine_v1_machine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_machine_v1_machine_proto_rawDesc), len(file_pgmesh_machine_v1_machine_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
