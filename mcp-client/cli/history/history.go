@@ -96,6 +96,9 @@ func (p program) history(cmd *cobra.Command, args []string, h historyOptions) er
 	if err := p.printHistory(found, h); err != nil {
 		return err
 	}
+	if len(found) == 0 && leftOut == 0 {
+		p.TellIfUnknown(cmd.Context(), s.query)
+	}
 	if leftOut > 0 {
 		fmt.Fprintf(p.Err, "and %s by machines; --machines shows them\n", words.Counted(int(leftOut), "change", "changes"))
 	}
