@@ -182,7 +182,7 @@ func TestDriftOutlivesARestart(t *testing.T) {
 	require.Equal(t, 1, shown.Code)
 	require.Equal(t, []string{"configured shop/reviews"}, changesOf(t, shown.Out))
 	going := start(t, m, r.folder, "--path", "mesh")
-	going.says(id[:12]+` "Begin" of Ann <ann@example.com>: in the mesh already`, "drift: 1 resources")
+	going.says(id[:12]+` "Begin" of Ann <ann@example.com>: in the mesh already`, "drift: 1 resource is")
 	going.ready(id)
 	require.Contains(t, going.metrics(), "pgmesh_sync_drifted_resources 1\n")
 	require.Equal(t, 2, newest(), "nothing was put back")
