@@ -103,7 +103,10 @@ func explainUnknown(apiVersion, kind string) (reason, hint string, known bool) {
 func (k *Kind) aliases() []string {
 	name := strings.ToLower(k.Name)
 	words := []string{name, k.Plural, name + "." + k.Group, k.Plural + "." + k.Group}
-	return append(words, k.ShortNames...)
+	for _, short := range k.ShortNames {
+		words = append(words, short, short+"."+k.Group)
+	}
+	return words
 }
 
 func (k *Kind) qualifiedName() string { return k.Name + "." + k.Group }

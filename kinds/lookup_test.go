@@ -39,6 +39,8 @@ func TestByName(t *testing.T) {
 		"VirtualService":                      "networking.istio.io/v1/VirtualService",
 		"virtualservices":                     "networking.istio.io/v1/VirtualService",
 		"virtualservices.networking.istio.io": "networking.istio.io/v1/VirtualService",
+		"vs.networking.istio.io":              "networking.istio.io/v1/VirtualService",
+		"GTW.gateway.networking.k8s.io":       "gateway.networking.k8s.io/v1/Gateway",
 		"gateway":                             "networking.istio.io/v1/Gateway",
 		"gw":                                  "networking.istio.io/v1/Gateway",
 		"gtw":                                 "gateway.networking.k8s.io/v1/Gateway",

@@ -122,20 +122,35 @@ func (p program) contextUseCommand() *cobra.Command {
 
 func (p program) contextSetCommand() *cobra.Command {
 	var unset []string
-	var use bool
+	var use, current bool
 	cmd := &cobra.Command{
-		Use:   "set NAME [FLAGS]",
+		Use:   "set (NAME | --current) [FLAGS]",
 		Short: "Make a context or change it",
 		Long: `Make a context of the flags that are given, or change these flags of one that exists. The first context there is becomes the
 current one.`,
 		Example: `  mcp-client context set prod --server mesh.example.com:15020 --namespace shop --use
   mcp-client context set local --server 127.0.0.1:15020 --insecure
-  mcp-client context set prod --unset namespace`,
-		Args:              cobra.ExactArgs(1),
+  mcp-client context set prod --unset namespace
+  mcp-client context set --current -n shop`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if current && len(args) > 0 {
+				return errors.New("--current stands for the name of the current context: leave one of both out")
+			}
+			if current {
+				return nil
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 		ValidArgsFunction: p.CompleteContexts,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name := args[0]
+			name := ""
 			_, err := p.Contexts(func(file *contexts.File) error {
+				if name = file.Current; !current {
+					name = args[0]
+				}
+				if name == "" {
+					return errNoCurrent
+				}
 				context := contexts.Context{}
 				maps.Copy(context, file.Contexts[name])
 				if err := p.StoreGiven(cmd, context, unset); err != nil {
@@ -155,6 +170,7 @@ current one.`,
 	}
 	cmd.Flags().StringSliceVar(&unset, "unset", nil, "leave this flag to its default; may be given more than once")
 	cmd.Flags().BoolVar(&use, "use", false, "make it the current context")
+	cmd.Flags().BoolVar(&current, "current", false, "change the current context, in place of a NAME")
 	return cmd
 }
 
@@ -191,6 +207,8 @@ func (p program) contextDeleteCommand() *cobra.Command {
 	}
 }
 
+var errNoCurrent = errors.New("there is no current context: choose one with mcp-client context use")
+
 func (p program) contextShowCommand() *cobra.Command {
 	var reveal bool
 	cmd := &cobra.Command{
@@ -212,7 +230,7 @@ func (p program) contextShowCommand() *cobra.Command {
 				name = args[0]
 			}
 			if name == "" {
-				return errors.New("there is no current context: choose one with mcp-client context use")
+				return errNoCurrent
 			}
 			if err := session.CheckContext(file, name); err != nil {
 				return err

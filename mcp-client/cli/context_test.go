@@ -68,7 +68,14 @@ func TestContextCommands(t *testing.T) {
 	require.Equal(t, "prod\nüber\n:4\n", c.Run("__complete", "context", "use", "").Out)
 	require.Equal(t, "prod\nüber\n:4\n", c.Run("__complete", "get", "--context", "").Out)
 
+	require.Equal(t, "context über set\n", c.OK("context", "set", "--current", "-n", "shop"))
+	require.Equal(t, "name        über\ninsecure    true\nnamespace   shop\n", c.OK("context", "show"))
+	require.Contains(t, c.Run("context", "set", "prod", "--current").Err, "--current stands for the name")
+	require.Contains(t, c.Run("context", "set").Err, "accepts 1 arg(s), received 0: write mcp-client context set (NAME | --current)")
+	require.Contains(t, c.Run("config", "rename", "prod", "stage").Err, "mcp-client context delete OLD")
+
 	require.Equal(t, "context über deleted\n", c.OK("context", "delete", "über"))
+	require.Contains(t, c.Run("context", "set", "--current", "-n", "shop").Err, "there is no current context")
 	r := c.Run("context", "show")
 	require.Equal(t, clitest.Result{Code: 1, Out: "", Err: "error: there is no current context: choose one with mcp-client context use\n"}, r)
 	for told, args := range map[string][]string{

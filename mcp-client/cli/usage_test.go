@@ -14,20 +14,20 @@ import (
 func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
-		`unknown command "gett" (did you mean "get"?) (see mcp-client --help)`:                                        {"gett", "vs"},
-		`unknown command "nonsense" (see mcp-client --help)`:                                                          {"nonsense"},
-		`"a.yaml" is not expected: write mcp-client version (see mcp-client version --help)`:                          {"version", "a.yaml"},
-		`accepts 1 arg(s), received 0: write mcp-client revert REVISION (see mcp-client revert --help)`:               {"revert"},
-		`accepts 1 arg(s), received 0: write mcp-client trust add TRUST-DOMAIN --roots FILE`:                          {"trust", "add"},
-		`requires at least 1 arg(s), only received 0: write mcp-client import PATH... (see mcp-client import --help)`: {"import"},
-		`unknown flag: --outpt (did you mean --output?) (see mcp-client get --help)`:                                  {"get", "vs", "--outpt", "yaml"},
-		`unknown command "nonsens" (see mcp-client --help)`:                                                           {"nonsens", "--form"},
-		`unknown flag: --form (see mcp-client get --help)`:                                                            {"get", "vs", "--form", "yaml"},
-		`unknown command "analyse" (did you mean "analyze"?) (see mcp-client --help)`:                                 {"--insecure", "analyse"},
-		`unknown command "analyse" (did you mean "analyze"?)`:                                                         {"--no-such", "analyse"},
-		`unknown command "gett" (did you mean "get"?)`:                                                                {"--kubeconfig", "x", "gett", "vs"},
-		`unknown command "undo" (here it is mcp-client revert)`:                                                       {"--kubeconfig=x", "undo"},
-		`unknown flag: --kubeconfig (see mcp-client get --help)`:                                                      {"--kubeconfig", "nonsense", "get"},
+		`unknown command "gett" (did you mean "get"?) (see mcp-client --help)`:                                                                                       {"gett", "vs"},
+		`unknown command "nonsense" (see mcp-client --help)`:                                                                                                         {"nonsense"},
+		`"a.yaml" is not expected: write mcp-client version (see mcp-client version --help)`:                                                                         {"version", "a.yaml"},
+		`accepts 1 arg(s), received 0: write mcp-client revert REVISION (see mcp-client revert --help)`:                                                              {"revert"},
+		`accepts 1 arg(s), received 0: write mcp-client trust add TRUST-DOMAIN --roots FILE`:                                                                         {"trust", "add"},
+		`requires at least 1 arg(s), only received 0: write mcp-client import PATH... (see mcp-client import --help)`:                                                {"import"},
+		`unknown flag: --outpt (did you mean --output?) (see mcp-client get --help)`:                                                                                 {"get", "vs", "--outpt", "yaml"},
+		`unknown command "nonsens" (see mcp-client --help)`:                                                                                                          {"nonsens", "--form"},
+		`unknown flag: --form (see mcp-client get --help)`:                                                                                                           {"get", "vs", "--form", "yaml"},
+		`unknown command "analyse" (did you mean "analyze"?) (see mcp-client --help)`:                                                                                {"--insecure", "analyse"},
+		`unknown command "analyse" (did you mean "analyze"?)`:                                                                                                        {"--no-such", "analyse"},
+		`unknown command "gett" (did you mean "get"?)`:                                                                                                               {"--kubeconfig", "x", "gett", "vs"},
+		`unknown command "undo" (here it is mcp-client revert)`:                                                                                                      {"--kubeconfig=x", "undo"},
+		`unknown flag: --kubeconfig (servers and credentials are in contexts: mcp-client context set makes one, and --context names it) (see mcp-client get --help)`: {"--kubeconfig", "nonsense", "get"},
 	} {
 		r := clitest.Run(t.Context(), "", nil, args...)
 		require.Equal(t, 2, r.Code, args)
@@ -39,7 +39,7 @@ func TestWordsOfOtherProgramsAreAnsweredWithOurs(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
 		`unknown command "api-resources" (here it is mcp-client kinds) (see mcp-client --help)`:                                     {"api-resources"},
-		`unknown command "undo" (here it is mcp-client revert) (see mcp-client rollout --help)`:                                     {"rollout", "undo"},
+		`unknown command "undo" (A resource is made what it was by mcp-client restore KIND/NAME --to REVISION, and`:                 {"rollout", "undo"},
 		`unknown command "precheck" (here it is mcp-client problems) (see mcp-client --help)`:                                       {"precheck"},
 		`unknown command "inspect" (here it is mcp-client describe) (see mcp-client --help)`:                                        {"inspect", "dataplanes"},
 		`unknown command "logs" (Logs are of the programs on each machine: sudo mesh-agent logs, or journalctl -u mesh-agent) (see`: {"logs", "x"},
@@ -58,6 +58,30 @@ func TestWordsOfOtherProgramsAreAnsweredWithOurs(t *testing.T) {
 			flagged := clitest.Run(t.Context(), "", nil, append(strings.Fields(word), flags...)...)
 			require.Equal(t, r.Code, flagged.Code, "%s %s", word, flags)
 			require.Equal(t, r.Err, flagged.Err, "%s %s", word, flags)
+		}
+	}
+}
+
+// Who goes back in kubectl names a resource, and is told how to do that here with it.
+func TestAResourceThatIsToBeWhatItWas(t *testing.T) {
+	t.Parallel()
+	for args, says := range map[string][]string{
+		"rollout undo vs/web":                 {"mcp-client history vs web ", "mcp-client restore vs/web --to REVISION", "mcp-client revert REVISION"},
+		"rollout undo vs shop/web":            {"mcp-client history vs shop/web ", "mcp-client restore vs/shop/web --to REVISION"},
+		"rollout undo vs/web --to-revision=2": {"mcp-client history vs web ", "mcp-client restore vs/web --to REVISION"},
+		"rollout undo deployment/web":         {"mcp-client history KIND NAME ", "mcp-client restore KIND/NAME --to REVISION"},
+		"revert vs/web":                       {"vs/web is a resource", "mcp-client history vs web ", "mcp-client restore vs/web --to REVISION"},
+		"revert vs web":                       {"mcp-client history vs web ", "mcp-client restore vs/web --to REVISION"},
+		"revert deployment/web":               {`"deployment/web" is not a revision`},
+		"revert 2 3":                          {"accepts 1 arg(s), received 2: write mcp-client revert REVISION"},
+		"rollout history vs/web":              {"mcp-client history vs web "},
+		"rollout history web":                 {`"web" is not expected: write mcp-client rollout history`},
+		"rollout status vs/web":               {"mcp-client history vs web ", "mcp-client rollout status REVISION"},
+	} {
+		r := clitest.Run(t.Context(), "", nil, strings.Fields(args)...)
+		require.Equal(t, 2, r.Code, args)
+		for _, part := range says {
+			require.Contains(t, r.Err, part, args)
 		}
 	}
 }
@@ -111,6 +135,27 @@ func TestFlagsOfOtherProgramsAreAnsweredWithOurs(t *testing.T) {
 			require.Contains(t, r.Err, "error: unknown flag: "+name+" (", command)
 			require.Contains(t, r.Err, says, "%s %s", command, flag)
 		}
+	}
+}
+
+func TestFlagsOfKubectlWithoutAFile(t *testing.T) {
+	t.Parallel()
+	for args, says := range map[string]string{
+		"label vs/web --list":          "unknown flag: --list (mcp-client get KIND NAME --show-labels",
+		"annotate vs/web --list":       "unknown flag: --list (mcp-client get KIND NAME -o yaml",
+		"get -f a.yaml":                "unknown shorthand flag: 'f' in -f (what a file has is compared with what is there by mcp-client diff -f FILE",
+		"get --filename a.yaml":        "unknown flag: --filename (what a file has",
+		"describe -f a.yaml":           "(what a file has",
+		"get vs --watch-only":          "unknown flag: --watch-only (changes alone, each with what it did, are those of mcp-client watch -o json",
+		"get vs --output-watch-events": "mcp-client watch -o json",
+		"get vs --as ann":              "unknown flag: --as (nobody acts in the name of another: --context",
+		"delete vs web --as=ann":       "unknown flag: --as (nobody acts",
+		"apply -f x --as-group=a":      "unknown flag: --as-group (nobody acts",
+		"delete vs x --kubeconfig y":   "unknown flag: --kubeconfig (servers and credentials are in contexts: mcp-client context set",
+	} {
+		r := clitest.Run(t.Context(), "", nil, strings.Fields(args)...)
+		require.Equal(t, 2, r.Code, args)
+		require.Contains(t, r.Err, says, args)
 	}
 }
 

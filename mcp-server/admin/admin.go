@@ -203,7 +203,7 @@ func (s *Service) Delete(ctx context.Context, req *adminv1.DeleteRequest) (*admi
 		case len(absent) == 0:
 			return nil, s.fail(ctx, err)
 		case !req.GetAllowMissing():
-			return nil, s.notFound(ctx, absent, "; nothing was deleted")
+			return nil, s.notFound(ctx, absent, keys, "; nothing was deleted")
 		}
 		// Nothing was deleted. Each round drops at least one key, so the loop ends.
 		keys = without(keys, absent)

@@ -54,7 +54,7 @@ func (b bridge) Get(ctx context.Context, req *adminv1.GetRequest) (*adminv1.GetR
 		return nil, b.service.fail(ctx, err)
 	}
 	if found == nil {
-		return nil, b.service.notFound(ctx, []kinds.Key{key}, "")
+		return nil, b.service.notFound(ctx, []kinds.Key{key}, nil, "")
 	}
 	return &adminv1.GetResponse{Resource: found}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -31,7 +32,7 @@ func (s *Service) fail(ctx context.Context, err error) error {
 	case errors.As(err, &violations):
 		return refusal(violations)
 	case len(absent) > 0:
-		return s.notFound(ctx, absent, "")
+		return s.notFound(ctx, absent, nil, "")
 	case len(changed) > 0:
 		return conflict(err, changed)
 	case tooOld(err):
@@ -125,8 +126,8 @@ func (s *Service) elsewhere(k kinds.Key) string {
 const mostEntry = 200
 
 // notFound lists the missing resources, the consequence for the request, and what may have been
-// meant.
-func (s *Service) notFound(ctx context.Context, keys []kinds.Key, consequence string) error {
+// meant, which is none of what the request names by itself.
+func (s *Service) notFound(ctx context.Context, keys, named []kinds.Key, consequence string) error {
 	names, hints := make([]string, len(keys)), []string{}
 	var details []protoadapt.MessageV1
 	for i, k := range keys {
@@ -136,8 +137,10 @@ func (s *Service) notFound(ctx context.Context, keys []kinds.Key, consequence st
 			hints = append(hints, where)
 			info.Description += "; " + where
 		} else if i < maxHints && s.feed != nil {
-			if near, err := s.resources.Near(ctx, k); err == nil && near != "" { // a hint is optional
-				hints = append(hints, near)
+			if near, err := s.resources.Near(ctx, k, named...); err == nil && near != "" { // a hint is optional
+				if !slices.Contains(hints, near) {
+					hints = append(hints, near)
+				}
 				info.Description += "; " + near
 			}
 		}

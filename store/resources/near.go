@@ -3,6 +3,7 @@ package resources
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,8 +13,8 @@ import (
 )
 
 // Near suggests an existing resource for a missing one: one with a similar name, or the same name
-// in another namespace. It is empty if there is none.
-func (s *Store) Near(ctx context.Context, missing kinds.Key) (string, error) {
+// in another namespace, and none of those that are meant by themselves. It is empty if there is none.
+func (s *Store) Near(ctx context.Context, missing kinds.Key, meant ...kinds.Key) (string, error) {
 	rows, err := s.db.Pool().Query(ctx, sql.Near, missing.Kind.Name, missing.Kind.Group, missing.Namespace, missing.Name)
 	if err != nil {
 		return "", store.Explain("looking for a resource of a similar name", err)
@@ -23,6 +24,7 @@ func (s *Store) Near(ctx context.Context, missing kinds.Key) (string, error) {
 	var namespace, name string
 	_, err = pgx.ForEachRow(rows, []any{&namespace, &name}, func() error {
 		switch {
+		case slices.Contains(meant, kinds.Key{Kind: missing.Kind, Namespace: namespace, Name: name}):
 		case namespace == missing.Namespace:
 			inNamespace = append(inNamespace, name)
 		case elsewhere == "":

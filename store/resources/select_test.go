@@ -164,4 +164,7 @@ func TestNearNames(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, near)
 	}
+	near, err := s.Near(t.Context(), storetest.Key(t, "review"), storetest.Key(t, "reviews"))
+	require.NoError(t, err)
+	require.Empty(t, near, "it is meant by itself")
 }

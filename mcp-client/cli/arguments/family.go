@@ -21,7 +21,7 @@ func Family(cmd *cobra.Command, members ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return unknownCommand(cmd, args[0])
+		return unknownCommand(cmd, args...)
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.SuggestionsMinimumDistance = 2
@@ -46,9 +46,11 @@ func Listing(cmd, list *cobra.Command, others ...*cobra.Command) *cobra.Command 
 // family is the annotation of commands that have no arguments but the names of their members.
 const family = "family"
 
-func unknownCommand(cmd *cobra.Command, word string) error {
+// unknownCommand is the error of a word that is no command, with the arguments behind it.
+func unknownCommand(cmd *cobra.Command, words ...string) error {
+	word := words[0]
 	if says := meantBy(cmd, word); says != "" {
-		return fmt.Errorf("unknown command %q (%s)", word, says)
+		return fmt.Errorf("unknown command %q (%s)", word, aboutResource(says, words[1:]))
 	}
 	if near := suggested(cmd, word); near != "" {
 		return fmt.Errorf("unknown command %q (did you mean %q?)", word, near)
@@ -82,7 +84,7 @@ func suggested(cmd *cobra.Command, word string) string {
 // place: the flag belongs to a command of another program.
 func FlagError(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); len(words) > 0 && (cmd.Annotations[family] != "" || meantBy(cmd, words[0]) != "") {
-		return unknownCommand(cmd, words[0])
+		return unknownCommand(cmd, words...)
 	}
 	if elsewhere := flagElsewhere(cmd, err); elsewhere != nil {
 		return elsewhere

@@ -22,9 +22,10 @@ var programs = []Program{
 		"scale": noContainers, "autoscale": noContainers, "cordon": noContainers, "taint": noContainers,
 		"drain": "A machine is drained on it: mesh-agent drain", "uncordon": "A machine is taken back on it: mesh-agent undrain",
 		"kustomize":    "Kustomizations are built by kustomize: kustomize build FOLDER | mcp-client apply -f -",
-		"rollout undo": "revert", "rollout restart": "Proxies take changes without a restart; rollout status tells which do",
+		"rollout undo": takenBack, "rollout restart": "Proxies take changes without a restart; rollout status tells which do",
 		"context use-context": "context use", "context get-contexts": "context list", "context current-context": "context show", "context set-context": "context set", "context delete-context": "context delete",
 		"context view": "context list -o yaml", "context set-cluster": "context set", "context set-credentials": "context set",
+		"context current": "context show", "context unset": "context set NAME --unset FLAG", "context rename": renamed, "context rename-context": renamed,
 		"create namespace": noNamespaces, "create ns": noNamespaces, "create token": "token create", "create serviceaccount": noAccounts, "create sa": noAccounts,
 		"create secret generic": "create secret ca", "create role": "token create", "create rolebinding": "token create", "create clusterrolebinding": "token create",
 		"auth whoami": "whoami", "options": "Flags of all commands are in the help of each: mcp-client --help",
@@ -62,6 +63,8 @@ var meant = func() map[string]string {
 }()
 
 const (
+	takenBack    = "A resource is made what it was by mcp-client restore KIND/NAME --to REVISION, and mcp-client history KIND NAME lists its revisions; to take back all of one revision: mcp-client revert REVISION"
+	renamed      = "A context keeps its name: make another with mcp-client context set NAME and the flags that mcp-client context show OLD lists, and take the old one away with mcp-client context delete OLD"
 	noContainers = "A mesh of machines has no containers: use what the machine has, such as ssh and systemctl"
 	noNamespaces = "A namespace is there as soon as something is in it: mcp-client namespaces"
 	noAccounts   = "A service account is a name, which a join token gives a machine: mcp-client token create --identity NAMESPACE/SERVICE-ACCOUNT"

@@ -2,6 +2,7 @@ package change
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -50,6 +51,14 @@ func (i *Imported) Told() (texts []string) {
 		texts = append(texts, strings.Join(append([]string{o.inWords()}, o.Fields...), "\n    "))
 	}
 	return texts
+}
+
+// WithoutDeleted is what else the import did: Print names what it deleted.
+func (i *Imported) WithoutDeleted() *Imported {
+	rest := *i
+	rest.told = slices.DeleteFunc(slices.Clone(i.told), func(o outcome) bool { return o.Action == actions[adminv1.Outcome_ACTION_DELETED] })
+	rest.changed -= len(i.outcomes)
+	return &rest
 }
 
 // Reconfigured are those of the told that were there, and have changed.

@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/problems"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 	"github.com/pgmesh/pgmesh/mcp-client/gitrepo"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
@@ -57,7 +58,7 @@ func (k *keeper) once(ctx context.Context) error {
 	}
 	if k.DryRun && done.Changed() > 0 {
 		if !k.Output.IsTree() { // which has them
-			k.list(done)
+			k.list(done.WithoutDeleted())
 		}
 		return failure.ErrDifferent
 	}
@@ -284,8 +285,8 @@ func (k *keeper) tellDrift(commit *gitrepo.Commit, drifted *change.Imported) {
 		return
 	}
 	if isNew(&k.drifted, strings.Join(drifted.Told(), "\n")) {
-		fmt.Fprintf(k.Err, "drift: %d resources are not as commit %s has them; to put them back this would be done (mcp-client history tells who changed them):\n",
-			drifted.Changed(), commit.Short())
+		fmt.Fprintf(k.Err, "drift: %s not as commit %s says; this would put that right (mcp-client history tells whose change it was):\n",
+			words.Counted(drifted.Changed(), "resource is", "resources are"), commit.Short())
 		if !k.Output.IsTree() { // which has them
 			k.list(drifted)
 		}

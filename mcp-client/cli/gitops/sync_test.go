@@ -91,6 +91,10 @@ func TestACommitBecomesARevision(t *testing.T) {
 		require.Equal(t, 1, shown.Code, shown.Err)
 		require.Equal(t, []string{"deleted shop/ratings"}, changesOf(t, shown.Out))
 	}
+	dry = m.Run(append(args, "--dry-run")...)
+	require.Equal(t, 1, dry.Code, dry.Err)
+	require.Equal(t, 1, strings.Count(dry.Out, "virtualservice shop/ratings deleted\n"), dry.Out)
+	require.NotContains(t, dry.Out, "more", "what was deleted is told")
 	require.Contains(t, m.OK(args...), "virtualservice shop/ratings deleted")
 	require.Equal(t, 2, m.Stored(), "what is elsewhere stays")
 
@@ -137,7 +141,7 @@ func TestDrift(t *testing.T) {
 	watching := start(t, m, r.folder)
 	watching.says("revision 1, 1 changed")
 	m.Apply(clitest.VirtualService("shop", "reviews", "v2"))
-	watching.says("drift: 1 resources are not as commit "+id[:12], "virtualservice shop/reviews configured\n    spec.http[0].route[0].destination.host: v2 -> v1\n")
+	watching.says("drift: 1 resource is not as commit "+id[:12], "virtualservice shop/reviews configured\n    spec.http[0].route[0].destination.host: v2 -> v1\n")
 	watching.passes()
 	m.Apply(clitest.VirtualService("shop", "elsewhere", "v1")) // has it look again
 	watching.passes()
@@ -171,14 +175,14 @@ func TestDriftOutlivesARestart(t *testing.T) {
 	for range 2 {
 		told := m.Run(once...)
 		require.Equal(t, 1, told.Code, told.Err)
-		require.Contains(t, told.Err, "drift: 1 resources are not as commit "+id[:12])
+		require.Contains(t, told.Err, "drift: 1 resource is not as commit "+id[:12])
 		require.Contains(t, told.Out, "virtualservice shop/reviews configured\n    spec.http[0].route[0].destination.host: at-night -> v1\n")
 	}
 	shown := m.Run(append(once, "-o", "json")...)
 	require.Equal(t, 1, shown.Code)
 	require.Equal(t, []string{"configured shop/reviews"}, changesOf(t, shown.Out))
 	going := start(t, m, r.folder, "--path", "mesh")
-	going.says(id[:12]+` "Begin" of Ann <ann@example.com>: in the mesh already`, "drift: 1 resources")
+	going.says(id[:12]+` "Begin" of Ann <ann@example.com>: in the mesh already`, "drift: 1 resource is")
 	going.ready(id)
 	require.Contains(t, going.metrics(), "pgmesh_sync_drifted_resources 1\n")
 	require.Equal(t, 2, newest(), "nothing was put back")

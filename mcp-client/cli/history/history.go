@@ -32,6 +32,7 @@ type historyOptions struct {
 	limit           int
 	changes, diff   bool
 	machines        bool // also what machines changed alone
+	lookOlder       bool // whether there is more than the limit
 }
 
 // History returns the command history.
@@ -89,47 +90,71 @@ func (p program) history(cmd *cobra.Command, args []string, h historyOptions) er
 		return err
 	}
 	h.machines = h.machines || len(args) > 0 || len(s.kinds) > 0 || h.author != ""
-	found, leftOut, err := p.revisions(cmd.Context(), s, h)
+	h.lookOlder = true
+	past, err := p.revisions(cmd.Context(), s, h)
 	if err != nil {
 		return err
 	}
-	if err := p.printHistory(found, h); err != nil {
+	if err := p.printHistory(past.found, h); err != nil {
 		return err
 	}
-	if leftOut > 0 {
-		fmt.Fprintf(p.Err, "and %s by machines; --machines shows them\n", words.Counted(int(leftOut), "change", "changes"))
+	if len(past.found) == 0 && past.leftOut == 0 {
+		p.TellIfUnknown(cmd.Context(), s.query)
+	}
+	if past.leftOut > 0 {
+		fmt.Fprintf(p.Err, "and %s by machines; --machines shows them\n", words.Counted(int(past.leftOut), "change", "changes"))
+	}
+	if past.older {
+		fmt.Fprintf(p.Err, "there are older ones; --limit %d shows more, and --limit 0 all\n", 10*h.limit)
 	}
 	return nil
 }
 
-// revisions gets the revisions page by page, and how many of machines were left out.
-func (p program) revisions(ctx context.Context, s scoped, h historyOptions) (found []Revision, leftOut int64, err error) {
+// past is what a history has found.
+type past struct {
+	found   []Revision
+	leftOut int64 // how many of machines were left out
+	older   bool  // there are more, if that was looked for
+}
+
+// revisions gets the revisions page by page, and then looks for one that is older.
+func (p program) revisions(ctx context.Context, s scoped, h historyOptions) (all past, err error) {
 	req := &adminv1.HistoryRequest{
 		Kinds: s.kinds, Namespaces: s.namespaces, Names: s.names, Author: h.author, Message: h.message,
 		Since: h.since.Stamp(), Until: h.until.Stamp(), Documents: h.diff, PageSize: int32(min(h.limit, 1000)),
 		WithoutMachines: !h.machines,
 	}
-	found = []Revision{}
+	all.found = []Revision{}
 	for {
 		resp, err := session.Ask(ctx, p.Session, adminv1.AdminServiceClient.History, req)
 		if err != nil {
-			return nil, 0, err
+			return past{}, err
 		}
-		leftOut += resp.GetLeftOut()
+		full := h.limit > 0 && len(all.found) == h.limit
+		if !full { // those of machines below the last that is shown are not meant
+			all.leftOut += resp.GetLeftOut()
+		}
 		for _, sent := range resp.GetRevisions() {
 			r, err := p.pastRevision(sent, s)
 			if err != nil {
-				return nil, 0, err
+				return past{}, err
 			}
 			if len(s.query) > 0 && len(r.Changes) == 0 {
 				continue // the request names sets, which may match more than the query
 			}
-			if found = append(found, r); len(found) == h.limit {
-				return found, leftOut, nil
+			if full {
+				all.older = true
+				return all, nil
 			}
+			all.found = append(all.found, r)
+			full = len(all.found) == h.limit
 		}
-		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
-			return found, leftOut, nil
+		req.PageToken = resp.GetNextPageToken()
+		if req.GetPageToken() == "" || full && !h.lookOlder {
+			return all, nil
+		}
+		if full && len(s.query) == 0 {
+			req.PageSize = 1
 		}
 	}
 }
@@ -140,8 +165,8 @@ func Of(ctx context.Context, s *session.Session, k kinds.Key, limit int) ([]Revi
 		query: []arguments.Wanted{{Kind: k.Kind, Namespace: k.Namespace, Name: k.Name}}, kinds: arguments.FullNames([]*kinds.Kind{k.Kind}),
 		namespaces: []string{requestedNamespace(k.Namespace)}, names: []string{k.Name},
 	}
-	found, _, err := program{s}.revisions(ctx, one, historyOptions{limit: limit, machines: true})
-	return found, err
+	all, err := program{s}.revisions(ctx, one, historyOptions{limit: limit, machines: true})
+	return all.found, err
 }
 
 func (p program) pastRevision(sent *adminv1.Revision, s scoped) (Revision, error) {

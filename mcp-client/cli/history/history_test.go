@@ -79,7 +79,14 @@ func TestLongHistory(t *testing.T) {
 	END LOOP; END $$`)
 	require.Equal(t, 1100, strings.Count(m.OK("history", "--limit", "0", "-o", "name"), "\n"))
 	require.Equal(t, 1050, strings.Count(m.OK("history", "--limit", "1050", "-o", "name"), "\n"))
-	require.Equal(t, 20, strings.Count(m.OK("history", "-o", "name"), "\n"))
+	newest := m.Run("history", "-o", "name")
+	require.Equal(t, 20, strings.Count(newest.Out, "\n"))
+	require.Equal(t, "there are older ones; --limit 200 shows more, and --limit 0 all\n", newest.Err)
+	require.Contains(t, m.Run("history", "--limit", "1050", "-o", "name").Err, "there are older ones")
+	require.Contains(t, m.Run("history", "we", "-o", "name").Err, "there are older ones", "of a query, too")
+	for _, whole := range [][]string{{"--limit", "1100"}, {"--limit", "0"}, {"--message", "number 1100", "--limit", "1"}, {"we", "w7", "--limit", "1"}} {
+		require.Empty(t, m.Run(append([]string{"history", "-o", "name"}, whole...)...).Err, "%v", whole)
+	}
 	r := m.Run("diff", "1", "-o", "name")
 	require.Equal(t, 1, r.Code, r.Err)
 	require.Equal(t, 1099, strings.Count(r.Out, "\n"))
@@ -98,7 +105,7 @@ func TestHistoryOfPeople(t *testing.T) {
 	m.Execute(`UPDATE mesh.workload_groups SET spec = '{"template": {"labels": {"a": "b"}}}'`)
 
 	require.Equal(t, clitest.Result{Out: "5\n4\n1\n", Err: "and 2 changes by machines; --machines shows them\n"}, m.Run("history", "-o", "name"))
-	require.Equal(t, clitest.Result{Out: "5\n4\n"}, m.Run("history", "-o", "name", "--limit", "2"), "those below are not meant")
+	require.Equal(t, clitest.Result{Out: "5\n4\n", Err: "there are older ones; --limit 20 shows more, and --limit 0 all\n"}, m.Run("history", "-o", "name", "--limit", "2"), "those below are not meant")
 	require.Equal(t, clitest.Result{Out: "5\n4\n1\n", Err: "and 2 changes by machines; --machines shows them\n"}, m.Run("history", "-o", "name", "-n", "shop"))
 	require.Equal(t, clitest.Result{Out: "5\n4\n3\n2\n1\n"}, m.Run("history", "-o", "name", "--machines"))
 	require.Equal(t, clitest.Result{Out: "5\n2\n"}, m.Run("history", "-o", "name", "we/cart-10.0.0.1", "-n", "shop"))

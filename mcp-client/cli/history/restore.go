@@ -114,7 +114,13 @@ the mesh: a route may then lead to a host that is gone.`,
 		Example: `  mcp-client revert 2 --dry-run
   mcp-client revert 2 -m "it was not the canary"
   mcp-client revert 2 --partial --dry-run`,
-		Args: cobra.ExactArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if r, named := arguments.ResourceAmong(args); named {
+				return fmt.Errorf("revert takes back a revision, and %s is a resource: mcp-client history %s %s lists its revisions, and mcp-client restore %s --to REVISION makes it what it was then",
+					r, r.Kind, r.Name, r)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			revision, err := parseRevision(args[0])
 			if err != nil {

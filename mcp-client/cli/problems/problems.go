@@ -174,7 +174,11 @@ func (p program) problems(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.conclude(append(Of(resp.GetProblems()), p.refused(ctx)...), p.Namespace.String())
+	found := append(Of(resp.GetProblems()), p.refused(ctx)...)
+	if len(found) == 0 {
+		defer p.TellIfUnknown(ctx, nil)
+	}
+	return p.conclude(found, p.Namespace.String())
 }
 
 // conclude prints problems, and fails if one is an error.

@@ -15,6 +15,9 @@ func TestDeleteIsAtomic(t *testing.T) {
 
 	r := m.Run("delete", "vs", "reviews", "rating", "-m", "gone")
 	require.Equal(t, clitest.Result{Code: 1, Out: "", Err: "error: VirtualService default/rating: not found; nothing was deleted (did you mean \"ratings\"?)\n"}, r)
+	several := m.Run("delete", "vs", "rating", "ratinsg", "ratigs")
+	require.Equal(t, "error: VirtualService default/rating, VirtualService default/ratinsg, VirtualService default/ratigs: not found; nothing was deleted (did you mean \"ratings\"?)\n", several.Err, "a hint once")
+	require.Equal(t, "error: VirtualService default/rating: not found; nothing was deleted\n", m.Run("delete", "vs", "ratings", "rating").Err, "ratings is named already")
 	require.Equal(t, 6, m.Stored())
 
 	require.Equal(t, "virtualservice default/reviews deleted\nvirtualservice prod/reviews deleted\ndry run: nothing was changed\n",

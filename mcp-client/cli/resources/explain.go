@@ -37,12 +37,18 @@ and what proxies do not act on. NOTE begins to say what each is for, and -o wide
   mcp-client explain vs.metadata`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if name, rest, _ := strings.Cut(args[0], "."); kinds.IsSecretName(name) {
+				return p.explainSecret(cmd, rest)
+			}
 			kind, path, err := kindAndPath(args[0])
 			if err != nil {
 				return failure.Usage(cmd, err)
 			}
 			if len(path) > 0 && path[0] == "metadata" {
 				return p.explainMetadata(cmd, kind, path[1:])
+			}
+			if status := statusOfKind(kind); len(path) > 0 && path[0] == status.Name {
+				return p.printExplained(kind.Name+"."+status.Name, []explained{status})
 			}
 			return p.explain(kind, path, recursive)
 		},
@@ -118,6 +124,11 @@ func (p program) explain(kind *kinds.Kind, path []string, recursive bool) error 
 	case of != nil:
 		fields = append(fields, explainField(kind, path[:len(path)-1], nil, of))
 		fields[0].Description = description
+		if p.Output.Format == output.Wide { // which has it in the row
+			description = ""
+		} else if p.Output.IsTable() { // the title has all of it
+			fields[0].Description = ""
+		}
 	}
 	title := where(kind, path)
 	if description != "" {
@@ -154,15 +165,46 @@ var metadata = []explained{
 }
 
 func (p program) explainMetadata(cmd *cobra.Command, kind *kinds.Kind, path []string) error {
-	title := kind.Name + ".metadata"
+	return p.explainAmong(cmd, kind.Name+".metadata", words.Kind(kind)+".metadata", metadata, path)
+}
+
+// explainAmong tells of fields that are in no schema, or of the one of a path. Word is what explain has to be asked for to have them all.
+func (p program) explainAmong(cmd *cobra.Command, title, word string, fields []explained, path []string) error {
 	if len(path) == 0 {
-		return p.printExplained(title, metadata)
+		return p.printExplained(title, fields)
 	}
-	i := slices.IndexFunc(metadata, func(e explained) bool { return strings.EqualFold(e.Name, path[0]) })
+	i := slices.IndexFunc(fields, func(e explained) bool { return strings.EqualFold(e.Name, path[0]) })
 	if i < 0 || len(path) > 1 {
-		return failure.Usage(cmd, fmt.Errorf("%s has no field %q; %s lists those that it has", title, strings.Join(path, "."), "mcp-client explain "+words.Kind(kind)+".metadata"))
+		return failure.Usage(cmd, fmt.Errorf("%s has no field %q; mcp-client explain %s lists those that it has", title, strings.Join(path, "."), word))
 	}
-	return p.printExplained(title+"."+metadata[i].Name, metadata[i:i+1])
+	return p.printExplained(title+"."+fields[i].Name, fields[i:i+1])
+}
+
+// statusOfKind is what is known beforehand of the status of resources.
+func statusOfKind(kind *kinds.Kind) explained {
+	return explained{
+		Name: "status", Type: "object",
+		Description: fmt.Sprintf("The server writes it: mcp-client get %s NAME -o yaml shows it. What a file has of it is left aside.", words.Kind(kind)),
+	}
+}
+
+// secretFields are those that a Secret has in place of a spec.
+var secretFields = []explained{
+	{Name: "type", Type: "string", Description: "What data has to have, such as kubernetes.io/tls. The default is Opaque."},
+	{Name: "data", Type: "map[string]string", Description: "Values by their names, in base64."},
+	{Name: "stringData", Type: "map[string]string", Description: "Values as plain text, in place of those that data has under the same names."},
+	{Name: "serviceAccounts", Type: "[]string", Description: "Service accounts of the gateways that are given the key, or * for all. Kubernetes has no such field."},
+}
+
+func (p program) explainSecret(cmd *cobra.Command, path string) error {
+	steps := strings.FieldsFunc(path, func(r rune) bool { return r == '.' })
+	if len(steps) > 0 && steps[0] == "metadata" {
+		return p.explainMetadata(cmd, kinds.Secret, steps[1:])
+	}
+	if len(steps) == 0 {
+		return p.printExplained("Secret\nIt is written as Kubernetes does (apiVersion: v1), and has no spec. mcp-client create secret makes one.", secretFields)
+	}
+	return p.explainAmong(cmd, kinds.Secret.Name, "secret", secretFields, steps)
 }
 
 func where(kind *kinds.Kind, path []string) string {

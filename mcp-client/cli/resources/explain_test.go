@@ -38,7 +38,25 @@ func TestExplain(t *testing.T) {
 	require.Contains(t, explain("vs.metadata").Out, "resourceVersion")
 	require.Equal(t, "labels\n", explain("vs.metadata.labels", "-o", "name").Out)
 
+	secret := explain("secret")
+	require.Zero(t, secret.Code, secret.Err)
+	require.Contains(t, secret.Err, "Secret\nIt is written as Kubernetes does (apiVersion: v1), and has no spec. ")
+	require.Equal(t, "type\ndata\nstringData\nserviceAccounts\n", explain("secrets", "-o", "name").Out)
+	require.Equal(t, "stringData\n", explain("Secret.stringData", "-o", "name").Out)
+	require.Equal(t, "labels\n", explain("secret.metadata.labels", "-o", "name").Out)
+	for _, path := range []string{"vs.status", "vs.status.conditions"} {
+		r := explain(path)
+		require.Zero(t, r.Code, r.Err)
+		require.Regexp(t, `(?m)^status +object .* The server writes it: mcp-client get virtualservice NAME -o yaml shows it\.$`, r.Out)
+	}
+	leaf := explain("vs.http.retries.retryOn")
+	require.Equal(t, 1, strings.Count(leaf.Err+leaf.Out, "Specifies the conditions under which retry takes place"), leaf)
+	wide := explain("vs.http.retries.retryOn", "-o", "wide")
+	require.Equal(t, 1, strings.Count(wide.Err+wide.Out, "Specifies the conditions under which retry takes place"), wide)
+	require.Contains(t, explain("vs.http.retries.retryOn", "-o", "json").Out, `"description": "Specifies the conditions`)
+
 	for path, says := range map[string]string{
+		"secret.spec":          `Secret has no field "spec"; mcp-client explain secret lists those`,
 		"vs.metadata.labls":    `VirtualService.metadata has no field "labls"; mcp-client explain virtualservice.metadata lists those`,
 		"vs.htp":               `VirtualService.spec has no field "htp" (did you mean "http"?)`,
 		"vs.http.timeout.more": "VirtualService.spec.http.timeout has no fields of its own",

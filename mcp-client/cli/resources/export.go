@@ -81,14 +81,20 @@ func (p program) exportTo(ctx context.Context, req *adminv1.ExportRequest, dir s
 }
 
 func (p program) export(ctx context.Context, req *adminv1.ExportRequest, to target) error {
-	return connect.Each(ctx, &p.Server, adminv1.NewAdminServiceClient, adminv1.AdminServiceClient.Export, req, func(answer *adminv1.ExportResponse) error {
+	empty := true
+	err := connect.Each(ctx, &p.Server, adminv1.NewAdminServiceClient, adminv1.AdminServiceClient.Export, req, func(answer *adminv1.ExportResponse) error {
 		for _, r := range answer.GetResources() {
 			if err := exportOne(r, to); err != nil {
 				return err
 			}
+			empty = false
 		}
 		return nil
 	})
+	if err == nil && empty {
+		p.TellIfUnknown(ctx, nil)
+	}
+	return err
 }
 
 func exportOne(sent *adminv1.ExportedResource, to target) error {

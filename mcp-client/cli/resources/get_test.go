@@ -1,6 +1,7 @@
 package resources_test
 
 import (
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -136,6 +137,25 @@ func TestAMisspeltNamespaceIsTold(t *testing.T) {
 		"get gw -A":                  {Err: "nothing found in any namespace (the Gateway of gateway.networking.k8s.io is another kind: gtw)\n"},
 	} {
 		require.Equal(t, want, m.Run(strings.Fields(args)...), args)
+	}
+	for args, want := range map[string]clitest.Result{
+		"problems -n prd":                   {Err: "no problem found in namespace prd\n" + note},
+		"analyze -n prd -o json":            {Out: "[]\n", Err: note},
+		"export -n prd":                     {Err: note},
+		"export -n prd FOLDER":              {Out: "0 resources in FOLDER\n", Err: note},
+		"snapshot save FILE -n prd":         {Out: "0 resources in FILE\n", Err: note},
+		"history -n prd":                    {Err: "no revision found\n" + note},
+		"history vs/reviews -n prd":         {Err: "no revision found\n" + note},
+		"history vs prod/x -n prd":          {Err: "no revision found\n"},
+		"services -n prd":                   {Err: "no services found\n" + note},
+		"services a.b -n prd":               {Code: 1, Err: note + "error: no service has the host \"a.b\"\n"},
+		"export -n prod --kind wasmplugins": {},
+		"history -n prod --author me":       {Err: "no revision found\n"},
+	} {
+		folder := filepath.Join(t.TempDir(), "new")
+		replaced := strings.NewReplacer("FOLDER", folder, "FILE", folder)
+		want.Out = replaced.Replace(want.Out)
+		require.Equal(t, want, m.Run(strings.Fields(replaced.Replace(args))...), args)
 	}
 	w := m.Follow("get", "vs", "-n", "prd", "-w")
 	require.Equal(t, strings.Split(strings.TrimSpace("nothing found in namespace prd\n"+note), "\n"), w.Lines(w.Err, 2))

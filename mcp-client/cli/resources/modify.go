@@ -98,6 +98,9 @@ func documentOf(key kinds.Key, tree map[string]any) (*kinds.Document, error) {
 	}
 	documents, err := kinds.Parser{DefaultNamespace: key.Namespace, Examine: envoy.Examine}.Parse("", text)
 	if wrong, ok := errors.AsType[kinds.Errors](err); ok {
+		for i := range wrong {
+			wrong[i].Document, wrong[i].Line = 0, 0 // the text is ours, and of one line
+		}
 		return nil, &failure.Refused{Violations: wrong}
 	}
 	if err != nil {

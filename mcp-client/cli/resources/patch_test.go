@@ -25,6 +25,8 @@ func TestPatch(t *testing.T) {
 
 	r = m.Run("patch", "vs/reviews", "-p", `{"spec": {"htp": []}}`)
 	require.Equal(t, 3, r.Code)
+	require.NotContains(t, r.Err, "document 1", "the resource is in no file")
+	require.Regexp(t, "^VirtualService default/reviews: spec.htp: ", r.Err)
 	require.Contains(t, r.Err, `VirtualService default/reviews: spec.htp: unknown field "htp" (did you mean "http"?)`)
 	r = m.Run("patch", "vs/reviews", "-p", `{"metadata": {"resourceVersion": "1", "labels": {"x": "y"}}}`)
 	require.Equal(t, 3, r.Code)

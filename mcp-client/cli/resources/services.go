@@ -62,6 +62,9 @@ func (p program) services(ctx context.Context, hosts []string, origin string) er
 	if err := p.printServices(shown, len(hosts) > 0); err != nil {
 		return err
 	}
+	if len(shown) == 0 {
+		p.TellIfUnknown(ctx, nil)
+	}
 	p.warnOfStale(ctx, shown)
 	if len(missing) > 0 {
 		return failure.Several(missing)

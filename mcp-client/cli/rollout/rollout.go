@@ -50,7 +50,7 @@ func (p program) statusCommand() *cobra.Command {
 The exit code is 7 if proxies refuse some of it, and 8 if some have not answered yet.`,
 		Example: `  mcp-client rollout status
   mcp-client rollout status 2 -o json`,
-		Args: cobra.MaximumNArgs(1),
+		Args: ofRevisions(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			revision := int64(0)
 			if len(args) > 0 {
@@ -72,7 +72,7 @@ func (p program) historyCommand() *cobra.Command {
 		Example: `  mcp-client rollout history
   mcp-client rollout history -n shop --limit 5
   mcp-client rollout history -o jsonpath='{range [?(@.refused>0)]}{.revision}{"\n"}{end}'`,
-		Args: cobra.NoArgs,
+		Args: ofRevisions(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 || limit > maxLimit {
 				return failure.Usage(cmd, fmt.Errorf("--limit %d: give a number from 1 to %d", limit, maxLimit))
@@ -85,6 +85,17 @@ func (p program) historyCommand() *cobra.Command {
 }
 
 const maxLimit = 1000
+
+// ofRevisions says of a resource among the arguments that a rollout is of a revision, and how to find the resource's.
+func ofRevisions(others cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if r, named := arguments.ResourceAmong(args); named {
+			return fmt.Errorf("rollouts are of revisions, and %s is a resource: mcp-client history %s %s lists its revisions, and mcp-client rollout status REVISION tells how far one has come",
+				r, r.Kind, r.Name)
+		}
+		return others(cmd, args)
+	}
+}
 
 func (p program) watchCommand() *cobra.Command {
 	var limit int

@@ -53,12 +53,18 @@ func (s *Session) NothingFound(query []arguments.Wanted) {
 // nothing of it. It is for lists that have found nothing there: what has no namespace does not count. Servers
 // that cannot say, or not to this caller, are passed over.
 func (s *Session) TellUnknownNamespace(ctx context.Context, query []arguments.Wanted, labels selector.Selector, all []*kinds.Resource) {
-	bound := slices.ContainsFunc(query, func(w arguments.Wanted) bool { return w.Kind.Namespaced && w.Namespace == "" })
-	if !s.Namespace.Chosen || s.Namespace.All || !bound {
-		return
-	}
 	found, missing := s.Namespace.Find(query, all)
 	if len(missing) > 0 || slices.ContainsFunc(found, func(r *kinds.Resource) bool { return r.Kind.Namespaced && labels.Matches(r.Labels) }) {
+		return
+	}
+	s.TellIfUnknown(ctx, query)
+}
+
+// TellIfUnknown is TellUnknownNamespace of what has found nothing there, whatever it is of. An empty query is of all
+// that the namespace has.
+func (s *Session) TellIfUnknown(ctx context.Context, query []arguments.Wanted) {
+	bound := len(query) == 0 || slices.ContainsFunc(query, func(w arguments.Wanted) bool { return w.Kind.Namespaced && w.Namespace == "" })
+	if !s.Namespace.Chosen || s.Namespace.All || !bound {
 		return
 	}
 	answer, err := Ask(ctx, s, adminv1.AdminServiceClient.List, &adminv1.ListRequest{Namespaces: []string{s.Namespace.Name}, PageSize: 1, CheckNamespaces: true})

@@ -72,6 +72,9 @@ func (p program) saveSnapshot(ctx context.Context, path string, only arguments.S
 	for _, r := range read.Resources {
 		entries = append(entries, snapshot.Entry{Resource: r, Version: read.Versions[r.Key()]})
 	}
+	if len(entries) == 0 {
+		defer p.TellIfUnknown(ctx, nil)
+	}
 	if path == files.Stdin { // "-" stands for standard output here
 		return snapshot.Write(terminal.Exactly(p.Out), h, entries)
 	}
