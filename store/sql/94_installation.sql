@@ -202,6 +202,8 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.check_installation() RETURNS TABLE (kind text, name text, difference text, advice text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+  told boolean := false;
 BEGIN
   IF NOT mesh_internal.speaks_for_others() THEN
     PERFORM mesh_internal.require_owner('look for changes of the installation');
@@ -209,10 +211,24 @@ BEGIN
   IF (SELECT n.noted_digest <> mesh_internal.schema_digest() FROM mesh_internal.installation n) THEN
     RETURN QUERY VALUES ('schema', 'mesh', 'is between two versions: a migration has begun and not ended, and what others have changed cannot be told',
       'wait if mcp-server migrate up runs; otherwise run it, and do what its error says');
+    told := true;
   END IF;
   RETURN QUERY SELECT * FROM mesh_internal.explained_objects();
-  RETURN QUERY SELECT 'grants', g.* FROM mesh_internal.told_grants() g;
-  RETURN QUERY SELECT 'resource', r.* FROM mesh_internal.told_resources() r;
+  told := told OR FOUND;
+  BEGIN
+    RETURN QUERY SELECT 'grants', g.* FROM mesh_internal.told_grants() g;
+  EXCEPTION WHEN undefined_table OR undefined_column OR undefined_function OR undefined_object THEN
+    IF NOT told THEN
+      RAISE;
+    END IF; -- what it reads was dropped or renamed, and the rows before say so
+  END;
+  BEGIN
+    RETURN QUERY SELECT 'resource', r.* FROM mesh_internal.told_resources() r;
+  EXCEPTION WHEN undefined_table OR undefined_column OR undefined_function OR undefined_object THEN
+    IF NOT told THEN
+      RAISE;
+    END IF;
+  END;
 END $$;
 
 COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants that give nothing, or less than they should, as of roles that were dropped or renamed, or were missing at a restore; resources that were changed with triggers off; and what to do about each. Empty if all is as it was made. For the owner and servers.';
