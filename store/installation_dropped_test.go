@@ -33,3 +33,33 @@ func TestADroppedColumnIsToldThoughViewsFellWithIt(t *testing.T) {
 		require.Contains(t, collect[string](db, whatDiffers), "column "+column+" is missing")
 	}
 }
+
+// A trigger that fires otherwise is told in words, and the advice can be followed at once.
+func TestADisabledTriggerIsToldAsThat(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	const told = "SELECT concat_ws(' ', name, difference) FROM mesh.check_installation()"
+	for how, difference := range map[string]string{
+		"DISABLE":        "is disabled: somebody has disabled it",
+		"ENABLE ALWAYS":  "fires with session_replication_role = replica, too: somebody has enabled it always",
+		"ENABLE REPLICA": "fires with session_replication_role = replica alone: somebody has enabled it so",
+	} {
+		db.Exec("ALTER TABLE mesh.resources " + how + " TRIGGER record_insert")
+		require.Equal(t, []string{"mesh.resources.record_insert " + difference}, collect[string](db, told))
+		status, err := migration.ReadStatus(t.Context(), url)
+		require.NoError(t, err)
+		anew, left := status.Remakes()
+		require.Len(t, anew, 1)
+		require.Empty(t, left)
+		db.Exec(value[string](db, "SELECT substring(advice FROM 'or: (.*)') FROM mesh.check_installation()"))
+		require.Empty(t, collect[string](db, told))
+	}
+	db.Exec("ALTER TABLE mesh.resources DISABLE TRIGGER record_insert")
+	require.NoError(t, migration.UpTelling(t.Context(), url, storetest.Quietly))
+	require.Empty(t, collect[string](db, told))
+	db.Put("x", "a")
+	require.Equal(t, int64(1), db.Newest())
+	db.Exec("DROP TRIGGER record_insert ON mesh.resources; CREATE TRIGGER record_insert AFTER INSERT ON mesh.resources FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.record_insert(); ALTER TABLE mesh.resources DISABLE TRIGGER record_insert")
+	require.Contains(t, value[string](db, told), "is not what the migration made", "to enable it would not do")
+}
