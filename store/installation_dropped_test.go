@@ -16,7 +16,7 @@ import (
 func TestADroppedColumnIsToldThoughViewsFellWithIt(t *testing.T) {
 	t.Parallel()
 	for column, drop := range map[string]string{
-		"mesh.resources.annotations":             "ALTER TABLE mesh.resources DROP COLUMN annotations CASCADE",
+		"mesh.resources.annotations":                "ALTER TABLE mesh.resources DROP COLUMN annotations CASCADE",
 		"mesh_internal.namespace_grants.granted_at": "ALTER TABLE mesh_internal.namespace_grants DROP COLUMN granted_at CASCADE",
 	} {
 		url := pgtest.New(t)
