@@ -137,14 +137,18 @@ func TestMigrateDownLosesNothingUnasked(t *testing.T) {
 func TestHalfAMeshIsSentToItsBackup(t *testing.T) {
 	t.Parallel()
 	const text = "the schema %s of the mesh is missing, or what it had, and %s is still there: somebody has dropped it, and no migration makes again what it had. " +
-		"Stop all mcp-servers, and run in psql: DROP SCHEMA IF EXISTS mesh, mesh_internal CASCADE. " +
+		"Stop all mcp-servers, %sand run in psql: DROP SCHEMA IF EXISTS mesh, mesh_internal CASCADE. " +
 		"Then restore both schemas from a backup (docs/operators-guide.md#restore); or, to begin anew with an empty mesh, run mcp-server migrate up"
 	url := pgtest.New(t)
 	db := storetest.Connect(t, url)
 	for left, missing := range map[string]string{"mesh": "mesh_internal", "mesh_internal": "mesh"} {
 		db.Put("x", "a")
 		db.Exec("DROP SCHEMA " + missing + " CASCADE")
-		says := fmt.Sprintf(text, missing, left)
+		saving := ""
+		if left == "mesh" {
+			saving = `save the resources in psql, for the backup may be older (\copy (SELECT api_group, kind, namespace, name, spec, labels, annotations FROM mesh.resources) TO 'resources.csv' CSV; docs/operators-guide.md#restore says how they come back), `
+		}
+		says := fmt.Sprintf(text, missing, left, saving)
 		for range 2 {
 			for command, doing := range map[string]string{
 				"status": "reading the version of the schema", "up --dry-run": "reading the version of the schema", "down 0 --dry-run": "reading the version of the schema",
@@ -161,4 +165,32 @@ func TestHalfAMeshIsSentToItsBackup(t *testing.T) {
 		require.NoError(t, err)
 	}
 	db.Put("x", "a")
+}
+
+// A schema that was renamed is renamed back, for to restore both would lose what came after the backup. So
+// it is beside the schema of another program that has tables of the same names.
+func TestARenamedHalfOfAMeshIsRenamedBack(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := storetest.Connect(t, url)
+	db.Put("x", "a")
+	db.Exec(`CREATE SCHEMA another; CREATE TABLE another.schema_version (); CREATE TABLE another.resources (); CREATE TABLE another.installation ()`)
+	for left, missing := range map[string]string{"mesh": "mesh_internal", "mesh_internal": "mesh"} {
+		for _, occupied := range []string{"", "DROP SCHEMA " + missing + "; "} {
+			db.Exec("ALTER SCHEMA " + missing + ` RENAME TO "mesh-old"`)
+			if occupied != "" {
+				db.Exec("CREATE SCHEMA " + missing)
+			}
+			back := occupied + `ALTER SCHEMA "mesh-old" RENAME TO ` + missing
+			says := fmt.Sprintf(`the schema %s of the mesh is missing, or what it had, and %s is still there: somebody has renamed it to "mesh-old", where all is that it had. Stop all mcp-servers, and run in psql: %s`, missing, left, back)
+			for _, command := range []string{"status", "up", "down 0 --drop-data"} {
+				_, err := migrate(t, url, strings.Fields(command)...)
+				require.ErrorContains(t, err, says)
+			}
+			db.Exec(back)
+			_, err := migrate(t, url, "status")
+			require.NoError(t, err)
+			db.Put("x", "b")
+		}
+	}
 }

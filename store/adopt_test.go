@@ -226,6 +226,7 @@ func TestAnUpdateAroundTheTriggersIsToldAndAdopted(t *testing.T) {
 		require.Empty(t, collect[string](db, told))
 		require.Zero(t, db.adopt())
 		require.Equal(t, before+1, db.Newest())
+		require.Equal(t, "adopted 1 resource that came around the triggers, as out of a dump of its table", value[string](db, "SELECT message FROM mesh.revisions WHERE revision = $1", before+1))
 		require.Contains(t, db.unsound(), name+": spec.htp: unknown field \"htp\"")
 		require.Equal(t, []string{name + `["a"] ["b"]`}, collect[string](db, "SELECT format('%s%s %s', name, before -> 'spec' ->> 'hosts', after -> 'spec' ->> 'hosts') FROM mesh.history WHERE revision = $1", before+1))
 		require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.resources WHERE name = $1", name))

@@ -36,7 +36,7 @@ func TestChangesOfTheInstallationAreFound(t *testing.T) {
 	code := []string{
 		"function mesh_internal.root_namespace() is not what the migration made",
 		"policy mesh.settings.delete_granted is missing",
-		"trigger mesh.resources.stamp_row is not what the migration made",
+		"trigger mesh.resources.stamp_row is disabled",
 	}
 	tables := []string{
 		`column mesh.resources."my note" is not of the mesh`,

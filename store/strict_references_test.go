@@ -57,7 +57,7 @@ func TestAStrictTransaction(t *testing.T) {
 		return "BEGIN; SET LOCAL mesh.strict = '" + strict + "'; " + sql + "; COMMIT"
 	}
 
-	for _, strict := range []string{"error", "on", "warning"} {
+	for _, strict := range []string{"error", "on", "true", "warning"} {
 		refused := db.Refused(as(strict, nowhere))
 		db.Exec("ROLLBACK")
 		require.Equal(t, "23503", refused.Code)
@@ -79,8 +79,9 @@ func TestAStrictTransaction(t *testing.T) {
 	require.Equal(t, int64(5), db.Newest())
 	refused := db.Refused(as("errors", insert("d", elsewhere)))
 	require.Equal(t, "mesh.strict is 'errors'", refused.Message)
-	require.Equal(t, "write error, to have problems of that severity refused; warning, for both severities; or off", refused.Hint)
+	require.Equal(t, "write error, to have problems of that severity refused (on and true are the same); warning, for both severities; or off", refused.Hint)
 	db.Exec("ROLLBACK")
+	db.Exec(as("false", insert("f", `[{"route": [{"destination": {"host": "gone.example.com"}}]}]`)))
 	db.Exec(insert("e", `[{"route": [{"destination": {"host": "gone.example.com"}}]}]`)) // it held for the transaction
 }
 

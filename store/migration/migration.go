@@ -27,7 +27,7 @@ var sql = query.Read[struct {
 	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                          string
 	MayMigrate, CanCheck, Differences                                                   string
 	HasInternal, Installed, EmptySchema, RegainOwnership, TableNamed                    string
-	HalfWithVersions, HalfWithoutVersions                                               string
+	HalfWithVersions, HalfWithoutVersions, RenamedHalf                                  string
 	TryMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
 	LockEverything, RelationHolders                                                     string
 }](files)

@@ -39,6 +39,16 @@ BEGIN
   RETURN at;
 END $$;
 
+-- require_moment refuses NULL: most likely a query has found nothing, as max(revision) of no row does, and
+-- whoever called would take silence for success, or the present for the past.
+CREATE OR REPLACE FUNCTION mesh_internal.require_moment(what text, given text) RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF given IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'MS004', MESSAGE = format('there is no such %s: NULL', what),
+      HINT = 'mesh.revisions has all revisions; a query that finds none of them gives NULL';
+  END IF;
+END $$;
+
 -- newest_revision_by returns the newest revision at a time or before it, or the last that was
 -- pruned. Times rise with the numbers, which have no gaps, so a binary search needs no index.
 CREATE OR REPLACE FUNCTION mesh_internal.newest_revision_by(at timestamptz) RETURNS bigint
@@ -189,7 +199,7 @@ DECLARE
   among text[] := mesh_internal.readable_among(namespaces);
 BEGIN
   kinds := mesh_internal.kinds_meant(kinds);
-  PERFORM mesh_internal.known_revision(at), mesh_internal.require_names(kinds, namespaces, names);
+  PERFORM mesh_internal.require_moment('revision', at::text), mesh_internal.known_revision(at), mesh_internal.require_names(kinds, namespaces, names);
   RETURN QUERY
     SELECT r.api_group, r.kind, r.namespace, r.name, r.spec, r.labels, r.annotations, b.revision, r.generation, r.created_at, r.updated_at
     FROM mesh.resources r LEFT JOIN mesh_internal.transactions b ON b.xid = r.xid AND b.begun_at = r.updated_at
@@ -208,6 +218,7 @@ RETURNS TABLE (
   api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb,
   revision bigint, generation bigint, created_at timestamptz, updated_at timestamptz)
 LANGUAGE sql STABLE AS $$
+  SELECT mesh_internal.require_moment('time', at::text);
   SELECT * FROM mesh.as_of(mesh.revision_at(at), kinds, namespaces, names)
 $$;
 
@@ -255,6 +266,7 @@ RETURNS TABLE (
   api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb,
   revision bigint, generation bigint, created_at timestamptz, updated_at timestamptz)
 LANGUAGE sql STABLE AS $$
+  SELECT mesh_internal.require_moment('revision or time', at);
   SELECT * FROM mesh.as_of(mesh_internal.revision_meant(at), kinds, namespaces, names)
 $$;
 

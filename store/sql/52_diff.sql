@@ -114,7 +114,7 @@ DECLARE
   high bigint := mesh_internal.known_revision(coalesce(b, mesh.newest_revision()));
 BEGIN
   kinds := mesh_internal.kinds_meant(kinds);
-  PERFORM mesh_internal.require_names(kinds, namespaces, names);
+  PERFORM mesh_internal.require_moment('revision', a::text), mesh_internal.require_names(kinds, namespaces, names);
   IF low > high THEN
     RETURN QUERY
       SELECT d.api_group, d.kind, d.namespace, d.name, CASE d.operation WHEN 'create' THEN 'delete' WHEN 'delete' THEN 'create' ELSE d.operation END,
@@ -130,6 +130,7 @@ COMMENT ON FUNCTION mesh.diff(bigint, bigint, text[], text[], text[]) IS 'Return
 CREATE OR REPLACE FUNCTION mesh.diff(a timestamptz, b timestamptz DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
 LANGUAGE sql STABLE AS $$
+  SELECT mesh_internal.require_moment('time', a::text);
   SELECT * FROM mesh.diff(mesh.revision_at(a), mesh.revision_at(b), kinds, namespaces, names)
 $$;
 
@@ -138,6 +139,7 @@ COMMENT ON FUNCTION mesh.diff(timestamptz, timestamptz, text[], text[], text[]) 
 CREATE OR REPLACE FUNCTION mesh.diff(a text, b text DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
 LANGUAGE sql STABLE AS $$
+  SELECT mesh_internal.require_moment('revision or time', a);
   SELECT * FROM mesh.diff(mesh_internal.revision_meant(a), mesh_internal.revision_meant(b), kinds, namespaces, names)
 $$;
 

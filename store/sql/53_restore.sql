@@ -8,16 +8,6 @@ BEGIN
   END IF;
 END $$;
 
--- require_moment refuses NULL where something is to be changed: most likely a query has found nothing,
--- as max(revision) of no row does, and whoever called would take silence for success.
-CREATE OR REPLACE FUNCTION mesh_internal.require_moment(what text, given text) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  IF given IS NULL THEN
-    RAISE EXCEPTION USING ERRCODE = 'MS004', MESSAGE = format('there is no such %s: NULL', what),
-      HINT = 'mesh.revisions has all revisions; a query that finds none of them gives NULL';
-  END IF;
-END $$;
-
 -- restore locks each row that it writes, so it takes turns with others that write the same
 -- resources. It writes neither what is the same already, nor the entries of machines, which exist
 -- as long as the machines.

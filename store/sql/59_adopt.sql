@@ -104,7 +104,7 @@ BEGIN
     WHERE c.transaction_id = id AND r.ctid = ANY (places) AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
     PERFORM mesh_internal.end_own_work('numbering'),
       set_config('mesh.author', 'mesh.adopt', true), mesh_internal.begin_own_work('adopting'),
-      set_config('mesh.message', format('adopted %s resources that came around the triggers, as out of a dump of their table', adopted), true),
+      set_config('mesh.message', format('adopted %s that came around the triggers, as out of a dump of %s table', CASE adopted WHEN 1 THEN '1 resource' ELSE adopted || ' resources' END, CASE adopted WHEN 1 THEN 'its' ELSE 'their' END), true),
       mesh_internal.expect_number(id);
   END IF;
 END $$;

@@ -256,11 +256,11 @@ DECLARE
   asked text := lower(coalesce(current_setting('mesh.strict', true), ''));
 BEGIN
   CASE asked
-    WHEN '', 'off' THEN RETURN '{}';
-    WHEN 'error', 'on' THEN RETURN '{error}';
+    WHEN '', 'off', 'false' THEN RETURN '{}';
+    WHEN 'error', 'on', 'true' THEN RETURN '{error}';
     WHEN 'warning' THEN RETURN '{error,warning}';
     ELSE
-      RAISE invalid_parameter_value USING MESSAGE = format('mesh.strict is %L', asked), HINT = 'write error, to have problems of that severity refused; warning, for both severities; or off';
+      RAISE invalid_parameter_value USING MESSAGE = format('mesh.strict is %L', asked), HINT = 'write error, to have problems of that severity refused (on and true are the same); warning, for both severities; or off';
   END CASE;
 END $$;
 

@@ -21,7 +21,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'index', i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid) || CASE WHEN i.indisvalid THEN '' ELSE ' (invalid)' END
     FROM relations r JOIN pg_index i ON i.indrelid = r.oid WHERE NOT EXISTS (SELECT FROM pg_constraint o WHERE o.conindid = i.indexrelid AND o.contype IN ('p', 'u', 'x'))
   UNION ALL
-  SELECT 'trigger', format('%s.%I', r.name, t.tgname), pg_get_triggerdef(t.oid) || CASE t.tgenabled WHEN 'O' THEN '' WHEN 'D' THEN ' (disabled)' ELSE ' (enabled otherwise)' END
+  SELECT 'trigger', format('%s.%I', r.name, t.tgname), pg_get_triggerdef(t.oid) || CASE t.tgenabled WHEN 'D' THEN ' (disabled)' WHEN 'A' THEN ' (always)' WHEN 'R' THEN ' (replica)' ELSE '' END
     FROM relations r JOIN pg_trigger t ON t.tgrelid = r.oid WHERE NOT t.tgisinternal
   UNION ALL
   SELECT 'policy', format('%s.%I', r.name, p.polname), md5(concat_ws(' ', p.polcmd, p.polpermissive, p.polroles, pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)))
@@ -113,6 +113,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     ELSE 'restore it from a backup, or make it again as the migration did (mcp-server migrate sql)' END
 $$;
 
+-- fires_otherwise reports whether nothing but when it fires differs of a trigger.
+CREATE OR REPLACE FUNCTION mesh_internal.fires_otherwise(kind text, noted text, present text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT kind = 'trigger' AND noted <> present AND regexp_replace(noted, ' \((disabled|always|replica)\)$', '') = regexp_replace(present, ' \((disabled|always|replica)\)$', '')
+$$;
+
 -- The name of a part of a table is that of the table, a dot, and its own, quoted where need be.
 CREATE OR REPLACE FUNCTION mesh_internal.table_in(name text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT substring(name FROM '^((?:"[^"]*"|[^".])+\.(?:"[^"]*"|[^".])+)\.') $$;
@@ -172,9 +178,14 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       WHEN d.noted IS NULL THEN 'is not of the mesh: somebody has added it'
       WHEN d.present IS NULL THEN 'is missing: somebody has dropped it'
       WHEN d.kind IN ('function', 'view', 'policy') THEN 'is not what the migration made: somebody has replaced it'
+      WHEN mesh_internal.fires_otherwise(d.kind, d.noted, d.present) THEN CASE substring(d.present FROM ' \((disabled|always|replica)\)$')
+        WHEN 'disabled' THEN 'is disabled: somebody has disabled it' WHEN 'always' THEN 'fires with session_replication_role = replica, too: somebody has enabled it always'
+        WHEN 'replica' THEN 'fires with session_replication_role = replica alone: somebody has enabled it so' ELSE 'is enabled: somebody has enabled it' END
       ELSE format('is not what the migration made: it is %s, and was %s', d.present, d.noted) END,
     CASE
       WHEN d.follows IS NOT NULL THEN format('rename the %s is missing', d.follows)
+      WHEN mesh_internal.fires_otherwise(d.kind, d.noted, d.present) THEN format('run mcp-server migrate up, which makes it anew, or: ALTER TABLE %s %s TRIGGER %s', mesh_internal.table_in(d.name),
+        CASE substring(d.noted FROM ' \((disabled|always|replica)\)$') WHEN 'disabled' THEN 'DISABLE' WHEN 'always' THEN 'ENABLE ALWAYS' WHEN 'replica' THEN 'ENABLE REPLICA' ELSE 'ENABLE' END, mesh_internal.last_in(d.name))
       WHEN d.old IS NOT NULL AND d.certain THEN format('keep it, and do what the advice about %s says', d.old)
       WHEN d.old IS NOT NULL AND d.kind = 'column' THEN format('if it has the data of %s, which is missing, rename it to that. Otherwise %s', d.old, mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
       WHEN d.kind = 'view' AND d.new IS NOT NULL AND d.certain THEN format('run: ALTER VIEW %s.%s RENAME TO %s', quote_ident((parse_ident(d.name))[1]), d.new, mesh_internal.local_name(d.name))
@@ -202,6 +213,8 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.check_installation() RETURNS TABLE (kind text, name text, difference text, advice text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+  told boolean := false;
 BEGIN
   IF NOT mesh_internal.speaks_for_others() THEN
     PERFORM mesh_internal.require_owner('look for changes of the installation');
@@ -209,10 +222,24 @@ BEGIN
   IF (SELECT n.noted_digest <> mesh_internal.schema_digest() FROM mesh_internal.installation n) THEN
     RETURN QUERY VALUES ('schema', 'mesh', 'is between two versions: a migration has begun and not ended, and what others have changed cannot be told',
       'wait if mcp-server migrate up runs; otherwise run it, and do what its error says');
+    told := true;
   END IF;
   RETURN QUERY SELECT * FROM mesh_internal.explained_objects();
-  RETURN QUERY SELECT 'grants', g.* FROM mesh_internal.told_grants() g;
-  RETURN QUERY SELECT 'resource', r.* FROM mesh_internal.told_resources() r;
+  told := told OR FOUND;
+  BEGIN
+    RETURN QUERY SELECT 'grants', g.* FROM mesh_internal.told_grants() g;
+  EXCEPTION WHEN undefined_table OR undefined_column OR undefined_function OR undefined_object THEN
+    IF NOT told THEN
+      RAISE;
+    END IF; -- what it reads was dropped or renamed, and the rows before say so
+  END;
+  BEGIN
+    RETURN QUERY SELECT 'resource', r.* FROM mesh_internal.told_resources() r;
+  EXCEPTION WHEN undefined_table OR undefined_column OR undefined_function OR undefined_object THEN
+    IF NOT told THEN
+      RAISE;
+    END IF;
+  END;
 END $$;
 
 COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants that give nothing, or less than they should, as of roles that were dropped or renamed, or were missing at a restore; resources that were changed with triggers off; and what to do about each. Empty if all is as it was made. For the owner and servers.';

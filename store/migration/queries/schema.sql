@@ -34,6 +34,15 @@ SELECT {{InternalExists}}, coalesce(max(v.version_id) >= 39, false) FROM mesh.sc
 -- The same, of a schema mesh without a table of versions.
 SELECT {{InternalExists}}, false
 
+-- name: RenamedHalf
+-- Where one of the schemas is, if it has another name now, and whether there is one of its own. Triggers of
+-- mesh.resources call functions of mesh_internal, whatever their schemas are called.
+SELECT coalesce((SELECT quote_ident(n.nspname) FROM pg_namespace n
+    WHERE n.nspname <> $1 AND EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid AND c.relkind = 'r' AND c.relname = CASE $1 WHEN 'mesh' THEN 'schema_version' ELSE 'installation' END)
+      AND EXISTS (SELECT FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid
+        WHERE c.relname = 'resources' AND (c.relnamespace, p.pronamespace) IN ((n.oid, to_regnamespace($2)::oid), (to_regnamespace($2)::oid, n.oid))) LIMIT 1), ''),
+  to_regnamespace($1) IS NOT NULL
+
 -- name: Installed
 -- Which parts of the schema are of some digests.
 SELECT coalesce(bool_or(i.code_digest = $1 AND i.views_digest = i.code_digest || i.registry_digest), false), coalesce(bool_or(i.registry_digest = $2), false)
