@@ -226,8 +226,7 @@ func (p program) removeMachineCommand() *cobra.Command {
 		Long: `Take out machines that are gone, before their grace period is over: their WorkloadEntries go at once.
 
 One that is connected is refused: stop its agent, or revoke it. With --force it goes, and comes back if its discovery tells of it again.`,
-		Example: `  mcp-client machines remove -n shop cart-1
-  mcp-client machines remove shop/cart-1
+		Example: `  mcp-client machines remove shop/cart-1
   mcp-client machines remove -n shop cart-2 --group cart --force`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
