@@ -114,7 +114,11 @@ func (a *Proc) AwaitEndOfLog() {
 // End ends the agent by SIGTERM, and has it end with exit code 0.
 func (a *Proc) End(t testing.TB) {
 	t.Helper()
+	if a.Heard == nil {
+		a.Heard = &bytes.Buffer{} // says why, if the agent ends otherwise
+	}
 	require.NoError(t, a.Process.Signal(syscall.SIGTERM))
 	a.AwaitEndOfLog()
-	require.NoError(t, a.Wait(), "exit code 0")
+	text := a.Heard.String()
+	require.NoError(t, a.Wait(), "exit code 0; its last words: %s", text[max(0, len(text)-4000):])
 }

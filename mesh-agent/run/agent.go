@@ -125,7 +125,7 @@ func (a *agent) holdName() (*namesake.Holder, error) {
 // openStatus gives the status server the metrics, and the Envoy to ask and to drain.
 func (a *agent) openStatus(own *prometheus.Registry) error {
 	s, folder := a.server, a.Machine.State.Path
-	s.StateDir, s.Ready, s.Rejoin, s.Namesake = folder, a.supervisor.Ready, a.rejoin, a.name.Trouble
+	s.StateDir, s.Ready, s.Rejoin, s.Reload, s.Namesake = folder, a.supervisor.Ready, a.rejoin, a.supervisor.Reload, a.name.Trouble
 	s.Drainer.Drain, s.Drainer.Undrain = a.supervisor.Drain, a.supervisor.Undrain
 	s.Drainer.Save, s.Drainer.Remove = a.Machine.State.SaveDrained, a.Machine.State.RemoveDrained
 	s.Envoy, s.Metrics = envoyadmin.OfStateDir(folder), own

@@ -37,7 +37,7 @@ var (
 
 // rejoin takes up what mesh-agent join has put into the state folder. A new certificate of the same
 // identity counts at once, for Envoy too. If the machine is to be another, or to be elsewhere, the
-// agent starts anew, and Envoy is replaced without losing a request.
+// agent has to start anew, and Envoy is replaced without losing a request.
 func (a *agent) rejoin() (status.Rejoined, error) {
 	switch a.who.Source {
 	case member.FromFiles:
@@ -56,6 +56,5 @@ func (a *agent) rejoin() (status.Rejoined, error) {
 		return status.Rejoined{}, errTied
 	}
 	a.log.Info("this machine has joined again as another, or elsewhere")
-	a.supervisor.Reload()
 	return status.Rejoined{Anew: true}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
 )
 
 // handleOrders registers the endpoints that tell the agent to do something.
@@ -38,6 +39,10 @@ func (s *Server) serveRejoin(w http.ResponseWriter, _ *http.Request) {
 	}
 	r.PID = os.Getpid()
 	writeJSON(w, r)
+	if r.Anew {
+		_ = http.NewResponseController(w).Flush() // the answer goes before the program that gives it
+		s.Reload()
+	}
 }
 
 // order does something about the drain, and answers how that stands then. It finishes even if the
@@ -72,5 +77,6 @@ func writeJSON(w http.ResponseWriter, answer any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(text, '\n')) // the client may be gone
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1)) // so that the answer is whole once it is flushed
+	_, _ = w.Write(append(text, '\n'))                          // the client may be gone
 }

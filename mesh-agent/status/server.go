@@ -41,8 +41,10 @@ type Server struct {
 	// listener for it.
 	Redirected bool
 	Drainer    Drainer
-	// Rejoin takes up what mesh-agent join has put into the state folder.
+	// Rejoin takes up what mesh-agent join has put into the state folder. If the agent has to start anew
+	// for that, Reload has it do so.
 	Rejoin func() (Rejoined, error)
+	Reload func()
 	// Namesake says that another agent of this machine has this one's name, "" if none has. It may be
 	// nil.
 	Namesake func() string

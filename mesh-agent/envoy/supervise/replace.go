@@ -183,10 +183,11 @@ func (s *lastConnections) recent() []string {
 func (s *Supervisor) successor(old *instance) *instance {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if newest := s.newest(); newest != old && newest.serves(ctx) {
-		return newest
+	newest := s.newest() // nil once all have ended, the old one with them
+	if newest == nil || newest == old || !newest.serves(ctx) {
+		return nil
 	}
-	return nil
+	return newest
 }
 
 func (s *Supervisor) parentShutdown() time.Duration {
