@@ -54,7 +54,7 @@ func TestTheWayBackOverAChange(t *testing.T) {
 			dir, url := s.folder(t), mesh.Conn.Config().ConnString()
 			run(t, dir, url, s.commands)
 			made := storetest.Collect[string](mesh, "SELECT m::text FROM release.mesh_migrations m")
-			mesh.Exec(`UPDATE mesh.virtual_services SET labels = '{"team": "reviews"}' WHERE name = 'reviews'`)
+			mesh.Exec(`UPDATE mesh.routes SET timeout = '5s' WHERE virtual_service = 'reviews'`)
 			out, err := try(t, dir, url, settings(s.commands)+back)
 			require.Error(t, err, out)
 			require.Contains(t, out, "revision 3 cannot be taken back whole: VirtualService default/reviews was changed by revision 4")
