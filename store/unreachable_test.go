@@ -106,7 +106,7 @@ func randomRoutes(dice *rand.Rand) string {
 	return fmt.Sprintf(`{"hosts": ["a"], %q: [%s]}`, []string{"http", "tls", "tcp"}[dice.IntN(3)], strings.Join(all, ", "))
 }
 
-// leading leads what a match asks for somewhere, or all without a match.
+// leading is a route with a match, or, with none, one for all requests.
 func leading(match string) string {
 	if match == "" {
 		return `{"redirect": {"uri": "/"}}`

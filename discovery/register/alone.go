@@ -4,8 +4,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// aloneFor returns, by each of a machine's WorkloadEntries, the hosts that the machine alone takes
-// requests for. One that takes none now is needed by nobody.
+// aloneFor returns the hosts that only this machine takes requests for, by its WorkloadEntries. It leaves
+// out entries that take no requests now.
 func aloneFor(m *mesh.Mesh, namespace string, own map[string]bool) map[string][]string {
 	out := map[string][]string{}
 	for _, service := range m.Services() {

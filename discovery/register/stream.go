@@ -71,7 +71,7 @@ func (s *stream) tellStanding(away string) {
 	}
 }
 
-// unsay forgets the answer about all services together: the machine is to be told anew.
+// unsay forgets the last answer about all services together, so that the machine is told again.
 func (s *stream) unsay() {
 	delete(s.told, allServices)
 	delete(s.untold, allServices)

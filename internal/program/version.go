@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/version"
 )
 
-// versionCommand says what --version does, as that of mcp-client, too.
+// versionCommand prints what --version prints, for those who type it as a command.
 func versionCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{

@@ -185,8 +185,7 @@ func lasting(t, now time.Time) string {
 	return "for " + span(now.Sub(t))
 }
 
-// from says in a column SINCE from when on what the row says has been so, as the tables of
-// mcp-client do.
+// from is the cell of a column SINCE: when the state of the row began.
 func from(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -112,7 +112,7 @@ func (a *agent) trace() error {
 	return nil
 }
 
-// holdName has other agents of this machine told that this one has its name.
+// holdName tells other agents of this machine that this one has the name.
 func (a *agent) holdName() (*namesake.Holder, error) {
 	proxy, err := a.Machine.Proxy(a.who)
 	if err != nil {

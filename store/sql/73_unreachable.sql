@@ -59,9 +59,8 @@ LANGUAGE sql IMMUTABLE ROWS 10 SET search_path = pg_catalog, pg_temp SET enable_
   FROM unreachable u JOIN routes r USING (list, i) JOIN routes b ON b.list = u.list AND b.i = u.first ORDER BY r.spec, r.protocol, r.i
 $$;
 
--- may_be_unreachable reports whether unreachable_routes might list something. That takes a millisecond,
--- and most specs do not need it: no match of an earlier route looks as if it covered the first of a later
--- one. Of long lists it is not worth while to look.
+-- may_be_unreachable is false if unreachable_routes surely lists nothing, which saves most specs that
+-- millisecond: no earlier match covers the first match of a later route. It is true for long lists.
 CREATE OR REPLACE FUNCTION mesh_internal.may_be_unreachable(spec jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE

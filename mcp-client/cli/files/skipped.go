@@ -60,8 +60,7 @@ func (s Skipped) InWords() string {
 	return b.String()
 }
 
-// Tell tells those who only look at files what was skipped, for whether it may be there depends on who
-// reads the files in the end.
+// Tell is for commands that only check files. It says what was skipped, and which commands refuse it.
 func (s Skipped) Tell(out io.Writer) {
 	if text := s.InWords(); text != "" {
 		fmt.Fprintln(out, strings.TrimPrefix(text, "; ")+". apply leaves it out of folders too, and refuses it in files that are named; import leaves it out everywhere")

@@ -31,8 +31,8 @@ func (s *Session) Contexts(change func(*contexts.File) error) (*contexts.File, e
 
 // readContext sets the remaining flags from the context. The current context belongs to its own
 // server: if another server is named, it is left aside, so that none of its secrets is sent there.
-// given are the flags of the command line: if --context is among them, it wins over the environment.
-func (s *Session) readContext(f *pflag.FlagSet, given map[string]bool) error {
+// A context that the command line names wins over the environment.
+func (s *Session) readContext(f *pflag.FlagSet) error {
 	path := contexts.Path(s.Getenv)
 	file, err := contexts.Load(path, secretSettings)
 	if s.Context == "" && f.Changed("server") && (file == nil || file.Contexts[file.Current]["server"] != s.Server.Address) {
@@ -55,22 +55,22 @@ func (s *Session) readContext(f *pflag.FlagSet, given map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	if !given["context"] {
+	if !s.Given("context") {
 		return context.apply(f, path, name, f.Changed)
 	}
-	if err := context.leaveOther(f, given); err != nil {
+	if err := context.leaveOther(f, s.Given); err != nil {
 		return err
 	}
-	return context.apply(f, path, name, func(flag string) bool { return given[flag] })
+	return context.apply(f, path, name, s.Given)
 }
 
 // leaveOther takes back what the environment says of another server than the context's.
-func (s settings) leaveOther(f *pflag.FlagSet, given map[string]bool) error {
+func (s settings) leaveOther(f *pflag.FlagSet, given func(flag string) bool) error {
 	if server := f.Lookup("server"); s["server"] == "" || !server.Changed || server.Value.String() == s["server"] {
 		return nil
 	}
 	for _, key := range serverSettings {
-		if flag := f.Lookup(key); flag != nil && flag.Changed && !given[key] {
+		if flag := f.Lookup(key); flag != nil && flag.Changed && !given(key) {
 			if err := flag.Value.Set(flag.DefValue); err != nil {
 				return err
 			}

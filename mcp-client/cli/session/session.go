@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
@@ -39,8 +38,6 @@ func New(in io.Reader, p *output.Printer, getenv func(string) string) *Session {
 
 // Begin completes the session before a command runs, once its arguments were parsed.
 func (s *Session) Begin(cmd *cobra.Command) error {
-	s.given = map[string]bool{}
-	cmd.Flags().Visit(func(f *pflag.Flag) { s.given[f.Name] = true })
 	if err := s.ApplySettings(cmd); err != nil {
 		return err
 	}

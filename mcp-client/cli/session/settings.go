@@ -56,15 +56,15 @@ func (s *Session) ApplySettings(cmd *cobra.Command) error {
 
 // Complete sets flags that were not given from the environment and the context.
 func (s *Session) Complete(f *pflag.FlagSet) error {
-	given := map[string]bool{}
-	f.Visit(func(flag *pflag.Flag) { given[flag.Name] = true })
 	if err := s.begin(f); err != nil {
 		return err
 	}
-	return s.readContext(f, given)
+	return s.readContext(f)
 }
 
 func (s *Session) begin(f *pflag.FlagSet) error {
+	s.given = map[string]bool{}
+	f.Visit(func(flag *pflag.Flag) { s.given[flag.Name] = true }) // before the environment sets more
 	if err := s.readEnvironment(f); err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package namesake tells an agent that another one on its machine has its name in the mesh, as two do
-// that were given none: they would take each other's place at discovery again and again.
+// Package namesake tells an agent that another agent on its machine has the same name in the mesh. Two
+// agents without --id do, and would take each other's place at discovery again and again.
 //
 // An agent holds its name by an abstract socket, which the kernel frees however the agent ends, and
 // which agents of other accounts see, too. The second agent waits for the first with what would take
@@ -30,14 +30,13 @@ type Name struct {
 	Namespace, ID string
 }
 
-// socket is the address that stands for the name. One that is no part of a file's path ends with the
-// agent.
+// socket is the address that stands for the name. It is abstract, and no file, so it ends with the agent.
 func (n Name) socket() string {
 	sum := sha256.Sum256([]byte(strings.Join(n.Discovery, ",") + " " + n.Namespace + " " + n.ID))
 	return "@pgmesh-mesh-agent-" + hex.EncodeToString(sum[:16])
 }
 
-// Holder holds a name for as long as it runs, once nobody else does.
+// Holder waits until nobody else has a name, and then holds it while it runs.
 type Holder struct {
 	// Waits, if not nil, is told why this agent has to wait for the other. Set it before Run.
 	Waits func(why string)

@@ -252,7 +252,7 @@ func (d *Discovery) CreateCertificate(ctx context.Context, r *istio.IstioCertifi
 	return &istio.IstioCertificateResponse{CertChain: []string{string(issued.ChainPEM), string(authority.EncodeCertificates(d.roots...))}}, nil
 }
 
-// caller says who is to get a certificate, and of which enrolment: each token makes another.
+// caller returns who gets a certificate, and its enrolment. Each token makes a new enrolment.
 func (d *Discovery) caller(ctx context.Context) (w identity.Workload, enrolment string, err error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if header := md.Get("authorization"); len(header) > 0 {

@@ -141,8 +141,8 @@ func (m *Member) Keep(ctx context.Context, secrets *sds.Server, u *upstream.Upst
 	}, nil
 }
 
-// Adopt uses the certificate that mesh-agent join has put into the folder. It does nothing if that
-// makes the machine somebody else, which another tells.
+// Adopt uses the certificate that mesh-agent join has put into the folder. If that is for another
+// identity, it changes nothing, and another is true.
 func (m *Member) Adopt() (another bool, err error) {
 	err = m.membership.Adopt()
 	if errors.Is(err, membership.ErrOtherID) {
