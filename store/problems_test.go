@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 
@@ -434,69 +433,6 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// What discovery does not act on is told when it is written, stands in mesh.problems as long as it
-// is there, and is not refused: others may read it.
-func TestUnsupportedFieldsAreReported(t *testing.T) {
-	t.Parallel()
-	db, warnings := warned(t, pgtest.New(t))
-	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
-	db.create("XBackend", "default", "t", `{"type": "ExternalHostname", "externalHostname": {"hostname": "a.example.com"}, "port": {"port": 80}}`)
-	told := warnings()
-	require.Len(t, told, 1)
-	require.Equal(t, "XBackend default/t: pgmesh's discovery does not act on it: this kind is not read yet", told[0].Message)
-	require.Equal(t, []string{"warning unsupported XBackend default/t "}, db.found(""))
-	db.Exec(`UPDATE mesh.resources SET spec = '{"type": "ExternalHostname", "externalHostname": {"hostname": "b.example.com"}, "port": {"port": 80}}'`)
-	require.Empty(t, warnings(), "it was so before")
-	db.Exec("DELETE FROM mesh.resources")
-	require.Empty(t, db.found(""))
-}
-
-// What is accepted as by Istio, and does not do what it seems to, is told: by the programs and the
-// database alike.
-func TestMisleadingResourcesAreProblems(t *testing.T) {
-	t.Parallel()
-	db := connect(t, pgtest.New(t))
-	for _, c := range []struct {
-		kind, spec string
-		want       []string // the paths
-	}{
-		{"AuthorizationPolicy", `{"rules": [{"from": [], "to": [{"operation": {"methods": ["GET"]}}]}, {"to": []}]}`, []string{"spec.rules[0].from", "spec.rules[1].to"}},
-		{"AuthorizationPolicy", `{"rules": [{"from": [{"source": {"namespaces": ["a"]}}]}, {}]}`, nil},
-		{"RequestAuthentication", `{"jwtRules": [{"issuer": "a", "fromHeaders": [{"name": "x-a"}, {"name": "x-a: b"}]}]}`, []string{"spec.jwtRules[0].fromHeaders[1].name"}},
-		{"WorkloadGroup", `{"template": {"address": "10.0.0.1"}}`, []string{"spec.template.address"}},
-		{"WorkloadGroup", `{"template": {"address": ""}}`, nil},
-		{
-			"MeshConfig", `{"tlsDefaults": {"cipherSuites": ["ALL", "TLS_AES_128_GCM_SHA256"], "ecdhCurves": ["P-256", "P-224"]}, "meshMTLS": {"cipherSuites": ["[AES128-SHA|NOPE]"]}}`,
-			[]string{"spec.meshMTLS.cipherSuites", "spec.tlsDefaults.cipherSuites", "spec.tlsDefaults.ecdhCurves"},
-		},
-		{"MeshConfig", `{"tlsDefaults": {"cipherSuites": ["-AES128-SHA", "[ECDHE-RSA-AES128-GCM-SHA256|ECDHE-RSA-CHACHA20-POLY1305]"], "ecdhCurves": ["X25519MLKEM768"]}}`, nil},
-	} {
-		kind, err := kinds.ByName(c.kind)
-		require.NoError(t, err)
-		db.create(c.kind, "istio-system", "a", c.spec)
-		inSQL := problemsByPath(db)
-		found, err := kind.Unsupported([]byte(c.spec))
-		require.NoError(t, err)
-		inGo := map[string]string{}
-		for _, f := range found {
-			inGo[f.Path] = f.Reason
-		}
-		require.Equal(t, inGo, inSQL, c.spec)
-		require.Equal(t, c.want, slices.Sorted(maps.Keys(inSQL)), c.spec)
-		db.Exec("DELETE FROM mesh.resources")
-	}
-}
-
-func problemsByPath(s session) map[string]string {
-	s.T.Helper()
-	rows, err := s.Conn.Query(s.T.Context(), "SELECT path, message FROM mesh.problems WHERE code = 'unsupported'")
-	require.NoError(s.T, err)
-	messages, path, message := map[string]string{}, "", ""
-	_, err = pgx.ForEachRow(rows, []any{&path, &message}, func() error { messages[path] = message; return nil })
-	require.NoError(s.T, err)
-	return messages
-}
-
 func TestProblemsOfTheStore(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
@@ -527,49 +463,4 @@ func TestProblemsOfTheStore(t *testing.T) {
 	none, err := problems.New(s).List(t.Context(), nil, "other")
 	require.NoError(t, err)
 	require.Empty(t, none)
-}
-
-func TestWhatManyRoutesNameIsSearchedForOnce(t *testing.T) {
-	t.Parallel()
-	_, url := open(t)
-	s := connect(t, url)
-	s.create("Gateway.gateway.networking.k8s.io", "shop", "entrance", `{"gatewayClassName": "pgmesh", "listeners": [{"name": "http", "port": 8080, "protocol": "HTTP"}]}`)
-	s.create("ServiceEntry", "shop", "orders", at("10.0.0.1", "HTTP", "orders.mesh"))
-	const many = 150
-	s.Exec(`INSERT INTO mesh.resources (api_group, kind, namespace, name, spec)
-		SELECT 'gateway.networking.k8s.io', 'HTTPRoute', 'shop', 'r' || i, '{"parentRefs": [{"name": "entrence"}], "rules": [{"backendRefs": [
-			{"group": "networking.istio.io", "kind": "Hostname", "name": "orderz.mesh", "port": 80}, {"group": "networking.istio.io", "kind": "ServiceEntry", "name": "orderz"}]}]}'
-		FROM generate_series(1, $1::int) i`, many)
-
-	for _, query := range []string{"TABLE mesh.problems", "TABLE mesh.resource_status"} {
-		require.Equal(t, "{hint_for=3,host_hint=1,key_hint=2}", s.calls(query, "key_hint", "host_hint", "hint_for"), "%s searches for each route", query)
-	}
-	hints := collect[string](s, "SELECT DISTINCT hint FROM mesh.problems ORDER BY 1")
-	require.Equal(t, []string{`did you mean "orders.mesh"?`, `did you mean "shop/entrance"?`, `did you mean "shop/orders"?`}, hints)
-	require.Equal(t, int64(3*many), value[int64](s, "SELECT count(*) FROM mesh.problems"))
-	require.Equal(t, hints, collect[string](s, "SELECT DISTINCT hint FROM mesh_internal.find_problems_of('HTTPRoute', 'gateway.networking.k8s.io', 'shop', 'r7') ORDER BY 1"))
-}
-
-// Rules about the items of a list read the list, and do not call themselves for each item.
-func TestRulesReadListsAtOnce(t *testing.T) {
-	t.Parallel()
-	_, url := open(t)
-	insert := `INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) VALUES ('gateway.networking.k8s.io', 'HTTPRoute', 'shop', 'r', '{"rules": [{"filters": [
-		{"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["a"]}}, {"type": "ResponseHeaderModifier", "responseHeaderModifier": {"remove": ["a"]}}]}]}')`
-	require.Equal(t, "{rule_items=1}", connect(t, url).calls(insert, "rule_items"))
-}
-
-// calls tells how often a query calls functions. What Postgres has counted and not yet put down is
-// part of the count of a transaction, so it is counted before, too.
-func (s session) calls(query string, functions ...string) (all string) {
-	s.T.Helper()
-	require.NoError(s.T, pgx.BeginFunc(s.T.Context(), s.Conn, func(tx pgx.Tx) error {
-		_, err := tx.Exec(s.T.Context(), `SET LOCAL track_functions = 'all'; CREATE TEMP TABLE before ON COMMIT DROP AS SELECT funcname, calls FROM pg_stat_xact_user_functions`)
-		require.NoError(s.T, err)
-		_, err = tx.Exec(s.T.Context(), query)
-		require.NoError(s.T, err)
-		return tx.QueryRow(s.T.Context(), `SELECT array_agg(funcname || '=' || n.calls - coalesce(b.calls, 0) ORDER BY funcname)::text
-			FROM pg_stat_xact_user_functions n LEFT JOIN before b USING (funcname) WHERE funcname = ANY ($1)`, functions).Scan(&all)
-	}))
-	return all
 }

@@ -211,75 +211,6 @@ func TestManyMachinesAreReportedInFewBatches(t *testing.T) {
 	}
 }
 
-func TestMachinesAreToldThatTheServerIsAwayAndReportedWhenItIsBack(t *testing.T) {
-	t.Parallel()
-	d := start(t, false)
-	before := d.connect("", described("before", "cart"))
-	before.registered()
-	d.one()
-	vanishes := d.connect("", described("vanishes", "cart"))
-	vanishes.registered()
-	d.one()
-
-	d.stop()
-	meanwhile := d.connect("", described("meanwhile", "cart"))
-	answer := meanwhile.told()
-	require.True(t, answer.GetRefused().GetPassing(), answer)
-	require.Contains(t, answer.GetRefused().GetReason(), "mcp-server")
-	before.report("cart", unhealthy, "meanwhile")
-	vanishes.cancel()
-
-	d.start()
-	require.Equal(t, "cart-meanwhile", meanwhile.registered())
-	said := map[string]string{}
-	for len(said) < 3 {
-		b := d.next()
-		require.Equal(t, 2, b.session)
-		for _, c := range b.changes {
-			said[c.GetMachine()] = c.GetState().String() + c.GetService().GetDetail()
-		}
-	}
-	require.Equal(t, map[string]string{"before": "STATE_HEREmeanwhile", "meanwhile": "STATE_HERE", "vanishes": "STATE_GONE"}, said)
-
-	// A machine that stayed registered was told nothing.
-	before.leave()
-	require.NotNil(t, before.told().GetLeft())
-}
-
-func TestTheLaterOfTwoStreamsOfAMachineCounts(t *testing.T) {
-	t.Parallel()
-	d := start(t, true)
-	early, late := described("a", "cart"), described("a", "cart")
-	first := d.connect("cart", early)
-	first.registered()
-	d.one()
-	second := d.connect("cart", late)
-	s := first.ends()
-	require.Equal(t, codes.Aborted, s.Code())
-	require.Contains(t, s.Message(), "--id")
-	second.registered()
-	require.Equal(t, late.GetSince(), d.one().GetSince())
-	require.Equal(t, codes.Aborted, d.connect("cart", early).ends().Code(), "one that comes late is not the later")
-
-	// Another client with the same name does not matter here: mcp-server knows whom the group is
-	// for.
-	d.decide(func(c *machinev1.Change) *machinev1.Outcome {
-		if c.GetServiceAccount() != "cart" {
-			return &machinev1.Outcome{Refused: "the group is for cart"}
-		}
-		return &machinev1.Outcome{Entry: "cart-a"}
-	})
-	thief := d.connect("ads", described("a", "cart"))
-	require.Equal(t, "the group is for cart", thief.told().GetRefused().GetReason())
-	require.Equal(t, "ads", d.one().GetServiceAccount())
-	second.leave()
-	require.NotNil(t, second.told().GetLeft(), "it is there as ever")
-
-	// mcp-server tells that another discovery has the machine by now.
-	d.decide(func(*machinev1.Change) *machinev1.Outcome { return &machinev1.Outcome{Superseded: true} })
-	require.Equal(t, codes.Aborted, d.connect("cart", described("b", "cart")).ends().Code())
-}
-
 const group = `
 apiVersion: networking.istio.io/v1
 kind: WorkloadGroup
@@ -331,34 +262,6 @@ spec: {address: 10.0.0.7}
 	require.Equal(t, "cart-10.0.0.7", m.registered())
 }
 
-func TestTheProbeOfTheGroupIsToldAndToldAgainWhenItChanges(t *testing.T) {
-	t.Parallel()
-	d := start(t, false)
-	d.apply(group + "  probe: {periodSeconds: 2, failureThreshold: 3, httpGet: {port: 8080, path: /healthz, httpHeaders: [{name: a, value: b}]}}\n")
-	described := described("a", "cart")
-	described.Services[0].Health = unknown
-	m := d.connect("", described)
-	probe := m.told().GetRegistered().GetProbe()
-	require.Equal(t, "/healthz 8080 2s", fmt.Sprint(probe.GetHttp().GetPath(), " ", probe.GetHttp().GetPort(), " ", probe.GetPeriod().AsDuration()))
-	require.Equal(t, "a", probe.GetHttp().GetHeaders()[0].GetName())
-	require.EqualValues(t, 3, probe.GetFailureThreshold())
-	require.Nil(t, probe.GetTimeout(), "the agent knows the defaults")
-	require.Equal(t, unknown, d.one().GetService().GetHealth(), "nobody knows yet")
-
-	d.apply(group + "  probe: {tcpSocket: {port: 1}}\n")
-	require.EqualValues(t, 1, m.told().GetRegistered().GetProbe().GetTcp().GetPort())
-	d.one()
-	d.apply(group + "  probe: {exec: {command: [a, b]}}\n")
-	require.Equal(t, []string{"a", "b"}, m.told().GetRegistered().GetProbe().GetExec().GetCommand())
-	d.one()
-	d.apply(group + "  probe: {grpc: {port: 2, service: s}}\n")
-	require.Equal(t, "s", m.told().GetRegistered().GetProbe().GetGrpc().GetService())
-	d.one()
-	d.apply(group)
-	require.Nil(t, m.told().GetRegistered().GetProbe())
-	require.Equal(t, healthy, d.one().GetService().GetHealth(), "who is probed by nobody is well")
-}
-
 // A discovery that has just started may have a machine, and a session with mcp-server, before it
 // has any configuration.
 func TestADiscoveryWithoutConfigurationReportsNothing(t *testing.T) {
@@ -375,25 +278,6 @@ func TestADiscoveryWithoutConfigurationReportsNothing(t *testing.T) {
 	require.Equal(t, "cart-a", m.registered())
 	c := d.one()
 	require.Equal(t, "cart healthy", c.GetServiceAccount()+" "+map[machinev1.Health]string{healthy: "healthy"}[c.GetService().GetHealth()], "as the group says")
-}
-
-// mcp-server may have a group before it comes here, and make an entry by it.
-func TestTheProbeIsToldWhenTheGroupIsThere(t *testing.T) {
-	t.Parallel()
-	d := startEmpty(t, false)
-	d.apply("")
-	m := d.connect("", described("a", "cart"))
-	d.one()
-	require.Eventually(t, func() bool { return strings.Contains(d.shown(), `"state": "registered"`) }, limit, time.Millisecond)
-	d.apply(group + "  probe: {tcpSocket: {port: 1}}\n")
-	require.EqualValues(t, 1, m.told().GetRegistered().GetProbe().GetTcp().GetPort(), "and nothing was told before that would end the agent's own probe")
-	require.Equal(t, "cart", d.one().GetServiceAccount())
-
-	// Nor does it lose the probe when the group goes, and comes back.
-	d.apply("", kinds.Key{Kind: mesh.WorkloadGroup, Namespace: "shop", Name: "cart"})
-	require.Equal(t, "cart", d.one().GetServiceAccount(), "as it was")
-	d.apply(group + "  probe: {tcpSocket: {port: 2}}\n")
-	require.EqualValues(t, 2, m.told().GetRegistered().GetProbe().GetTcp().GetPort())
 }
 
 func TestARevokedMachineHasLeft(t *testing.T) {
@@ -462,56 +346,6 @@ func TestABadDescriptionIsRefusedAndAffectsNobodyElse(t *testing.T) {
 
 	witness.report("cart", unhealthy, "x")
 	require.Equal(t, "witness", d.one().GetMachine())
-}
-
-func TestOneCertificateHasFewStreams(t *testing.T) {
-	t.Parallel()
-	d := start(t, true)
-	var streams []*machine
-	for i := range 16 {
-		m := d.connect("cart", described(fmt.Sprint("m", i), "cart"))
-		m.registered()
-		streams = append(streams, m)
-	}
-	require.Equal(t, codes.ResourceExhausted, d.connect("cart", described("one-more", "cart")).ends().Code())
-	streams[0].leave()
-	require.NotNil(t, streams[0].told().GetLeft())
-	streams[0].ends()
-	d.connect("cart", described("one-more", "cart")).registered()
-}
-
-func TestNamesakes(t *testing.T) {
-	t.Parallel()
-	d := startEmpty(t, true)
-	client := machinev1.NewMachineServiceClient(d.conn)
-	ask := func(account, id string) []string {
-		t.Helper()
-		answer, err := client.Namesakes(metadata.AppendToOutgoingContext(t.Context(), "account", account), &machinev1.NamesakesRequest{Id: id})
-		require.NoError(t, err)
-		var all []string
-		for _, n := range answer.GetNamesakes() {
-			all = append(all, n.GetGroup()+" "+n.GetEntry()+" "+n.GetAddress())
-		}
-		return all
-	}
-	_, err := client.Namesakes(t.Context(), &machinev1.NamesakesRequest{Id: "m"})
-	require.Equal(t, codes.Unauthenticated, status.Code(err))
-	_, err = client.Namesakes(metadata.AppendToOutgoingContext(t.Context(), "account", "cart"), &machinev1.NamesakesRequest{Id: "m"})
-	require.Equal(t, codes.Unavailable, status.Code(err), "nobody knows yet")
-
-	const entry = `
-apiVersion: networking.istio.io/v1
-kind: WorkloadEntry
-metadata: {name: %s, namespace: shop, annotations: {mesh.pgmesh.io/machine: %s, istio.io/autoRegistrationGroup: G}}
-spec: {address: 10.0.0.1, serviceAccount: %s}
----`
-	d.apply(fmt.Sprintf(entry+entry+entry+entry, "a", "m", "cart", "b", "m", "cart", "c", "m", "other", "d", "n", "cart"))
-	require.Equal(t, []string{"G a 10.0.0.1", "G b 10.0.0.1"}, ask("cart", "m"))
-	require.Equal(t, []string{"G c 10.0.0.1"}, ask("other", "m"))
-	require.Empty(t, ask("cart", "x"))
-	d.apply(fmt.Sprintf(entry, "a", "x", "cart"), kinds.Key{Kind: mesh.WorkloadEntry, Namespace: "shop", Name: "b"})
-	require.Empty(t, ask("cart", "m"))
-	require.Equal(t, []string{"G a 10.0.0.1"}, ask("cart", "x"))
 }
 
 // A machine is told what nobody else would serve: of others that are not well, drain, or are of
