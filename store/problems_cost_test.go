@@ -28,6 +28,24 @@ func TestWhatManyRoutesNameIsSearchedForOnce(t *testing.T) {
 	require.Equal(t, hints, collect[string](s, "SELECT DISTINCT hint FROM mesh_internal.find_problems_of('HTTPRoute', 'gateway.networking.k8s.io', 'shop', 'r7') ORDER BY 1"))
 }
 
+// Where thousands claim one host, the other owner of each is found without reading all of them.
+func TestOwnersAreFoundWithoutReadingAll(t *testing.T) {
+	t.Parallel()
+	_, url := open(t)
+	const many = 200
+	for where, namespace := range map[string]string{"each in a namespace of its own": "'n' || i", "all in one": "'n'", "in two": "'n' || i % 2"} {
+		s := connect(t, url)
+		s.Exec(`DELETE FROM mesh.resources`)
+		s.Exec(`INSERT INTO mesh.resources (kind, namespace, name, spec)
+			SELECT 'VirtualService', `+namespace+`, 'x' || i, '{"hosts": ["one.example"], "http": [{"redirect": {"uri": "/"}}]}' FROM generate_series(1, $1::int) i`, many)
+		s.Exec("BEGIN; CREATE TEMP TABLE before ON COMMIT DROP AS SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'links'")
+		require.Equal(t, int64(many), value[int64](s, `SELECT count(mesh_internal.other_owner(l.role, l.target, l.part, l.namespace, l.name, l.scope)) FROM mesh_internal.links l WHERE role = 'claim'`))
+		read := value[int64](s, "SELECT n.idx_tup_fetch - b.idx_tup_fetch FROM pg_stat_xact_user_tables n, before b WHERE n.relname = 'links'")
+		require.LessOrEqual(t, read, int64(5*many), where)
+		s.Exec("COMMIT")
+	}
+}
+
 // Rules about the items of a list read the list, and do not call themselves for each item.
 func TestRulesReadListsAtOnce(t *testing.T) {
 	t.Parallel()

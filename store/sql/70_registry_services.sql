@@ -80,7 +80,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp S
 #variable_conflict use_column
 BEGIN
   RETURN QUERY SELECT o.kind, o.namespace, o.name FROM mesh_internal.registry_links o
-    WHERE o.role = of_role AND o.target = of_target AND o.part = of_part AND (o.namespace <> of_namespace OR o.name <> of_name)
+    WHERE o.role = of_role COLLATE "default" AND o.target = of_target AND o.part = of_part AND (o.namespace <> of_namespace OR o.name <> of_name)
       AND mesh_internal.overlap(o.scope, of_scope) AND mesh_internal.may_name(o.namespace, o.scope)
       AND NOT mesh_internal.is_outranked(o.kind, o.api_group, o.namespace, o.name, o.registry)
     ORDER BY o.namespace <> of_namespace, o.namespace, o.name LIMIT 1;

@@ -4,19 +4,20 @@
 
 -- other_owner returns a resource with the same target in the same role, as far as the reader may
 -- know of it: the first of its namespace, or of all. Each search ends with the first index row that
--- fits, because there may be thousands.
+-- fits, because there may be thousands. An argument has the collation of the column that it comes
+-- from; COLLATE "default" is that of the index, without which Postgres would read and sort them all.
 CREATE OR REPLACE FUNCTION mesh_internal.other_owner(of_role text, of_target text, of_part text, of_namespace text, of_name text, of_scope text[]) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off AS $$
 DECLARE
   other record;
 BEGIN
   SELECT o.kind, o.namespace, o.name INTO other FROM mesh_internal.links o
-  WHERE o.role = of_role AND o.target = of_target AND o.part = of_part AND o.namespace = of_namespace AND o.name <> of_name
+  WHERE o.role = of_role COLLATE "default" AND o.target = of_target AND o.part = of_part AND o.namespace = of_namespace COLLATE "default" AND o.name <> of_name
     AND mesh_internal.overlap(o.scope, of_scope) AND mesh_internal.may_name(o.namespace, o.scope)
   ORDER BY o.name LIMIT 1;
   IF NOT FOUND THEN
     SELECT o.kind, o.namespace, o.name INTO other FROM mesh_internal.links o
-    WHERE o.role = of_role AND o.target = of_target AND o.part = of_part AND o.namespace <> of_namespace
+    WHERE o.role = of_role COLLATE "default" AND o.target = of_target AND o.part = of_part AND o.namespace <> of_namespace
       AND mesh_internal.overlap(o.scope, of_scope) AND mesh_internal.may_name(o.namespace, o.scope)
     ORDER BY o.namespace, o.name LIMIT 1;
   END IF;
