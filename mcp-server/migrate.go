@@ -51,7 +51,16 @@ func upCommand(database *string) *cobra.Command {
 				}
 				return exitAs(code, err)
 			}
-			return migration.UpTelling(cmd.Context(), *database, lines(cmd))
+			said := false
+			tell := func(line string) {
+				said = true
+				lines(cmd)(line)
+			}
+			err := migration.UpTelling(cmd.Context(), *database, tell)
+			if err == nil && !said {
+				tell("the schema is up to date")
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, fmt.Sprintf("tell what there is to do, and do nothing; the exit code is %d if there is something", exitBehind))

@@ -58,6 +58,7 @@ func TestMigrateStatusTellsWhatOthersHaveChanged(t *testing.T) {
 	_, err := migrate(t, url, "up")
 	require.NoError(t, err)
 	says("", "the schema is up to date\n", "status")
+	says("", "the schema is up to date\n", "up")
 
 	db.Exec("ALTER TABLE mesh.resources ADD COLUMN ticket text")
 	changed := "changed by others: column mesh.resources.ticket is not of the mesh: somebody has added it: " +

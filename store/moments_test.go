@@ -85,6 +85,10 @@ func TestMomentsAsPeopleTypeThem(t *testing.T) {
 	require.Equal(t, []string{`"b" "a"`}, changes("mesh.diff('24 hours ago', '1')"))
 	require.Equal(t, []string{`"b" "c"`}, changes("mesh.diff(now() - interval '24 hours', 'now')"))
 	require.Equal(t, []string{`"a" "c"`}, changes("mesh.diff(1, '3')"))
+	lines := []string{"update VirtualService default/x", `  ~ spec.hosts[0]: "b" -> "c"`, `  ~ spec.http[0].route[0].destination.host: "b" -> "c"`}
+	for _, call := range []string{"2", "'2'", "'24 hours ago'", "now() - interval '24 hours'", "'24 hours ago', '3'", "now() - interval '24 hours', kinds => '{VirtualService}'"} {
+		require.Equal(t, lines, collect[string](db, "SELECT * FROM mesh.diff_text("+call+")"), call)
+	}
 
 	for moment, want := range map[string]string{
 		"10 minutes":          `22007 "10 minutes" is neither a revision nor a time: write '10 minutes ago'`,
@@ -94,7 +98,7 @@ func TestMomentsAsPeopleTypeThem(t *testing.T) {
 		"-1":                  "MS004 there is no revision -1: revisions count from 1; 0 is the empty mesh before the first",
 		"9999999999999999999": `22007 "9999999999999999999" is neither a revision nor a time: write a revision, such as 12, or a time, such as '2026-05-01 12:00', '12:00', 'yesterday' or '10 minutes ago'`,
 	} {
-		for _, call := range []string{"as_of", "diff", "restore"} {
+		for _, call := range []string{"as_of", "diff", "diff_text", "restore"} {
 			err := db.Refused("SELECT * FROM mesh." + call + "('" + moment + "')")
 			require.Equal(t, want, err.Code+" "+err.Message+": "+err.Hint, call)
 		}
@@ -122,7 +126,8 @@ func TestNobodyGoesBackToNULL(t *testing.T) {
 		"mesh.diff(NULL::bigint, 1)":                     "MS004 there is no such revision: NULL",
 		"mesh.diff(NULL, '1')":                           "MS004 there is no such revision or time: NULL",
 		"mesh.diff(NULL::timestamptz)":                   "MS004 there is no such time: NULL",
-		"mesh.diff_text(NULL)":                           "MS004 there is no such revision: NULL",
+		"mesh.diff_text(NULL)":                           "MS004 there is no such revision or time: NULL",
+		"mesh.diff_text(NULL::timestamptz)":              "MS004 there is no such time: NULL",
 		"mesh.restore(1, names => ARRAY['x', NULL])":     "MS010 there is no such name: NULL",
 		"mesh.diff(1, kinds => NULL, names => '{NULL}')": "MS010 there is no such name: NULL",
 	} {

@@ -6,6 +6,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// Port is the port on which machines join, unless discovery was told another.
+const Port = "15012"
+
 // DefaultLifetime is how long a join token is valid if nothing else is said.
 const DefaultLifetime = time.Hour
 

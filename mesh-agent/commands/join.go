@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/identity/jointoken"
 	"github.com/pgmesh/pgmesh/identity/membership"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
@@ -70,7 +71,7 @@ func joinCommand() *cobra.Command {
 			return errors.Join(err, notTaken)
 		},
 	}
-	j.servers.Flags(cmd.Flags(), "server", "addresses of discovery, host:port, such as discovery.example:15012 (required); with several, any that answers")
+	j.servers.Flags(cmd.Flags(), "server", "addresses of discovery, host or host:port, such as discovery.example (required; the port is "+jointoken.Port+" if none is given); with several, any that answers")
 	cmd.Flags().BoolVar(&j.again, "again", false, "join although this machine is a member already; what it was is given up")
 	cmd.Flags().StringVar(&j.id, "id", "", "name of this machine's proxy, unique in the mesh, which mesh-agent run then has (default: HOSTNAME.NAMESPACE)")
 	cmd.Flags().BoolVar(&j.takeOver, "take-over", false, "this machine takes the place of the one that has its name by now: do not warn of that")
@@ -80,6 +81,7 @@ func joinCommand() *cobra.Command {
 }
 
 func (j *joinFlags) run(ctx context.Context, log *slog.Logger) (*membership.State, error) {
+	j.servers.AssumePort(jointoken.Port)
 	if err := j.servers.Check(); err != nil {
 		return nil, err
 	}

@@ -158,4 +158,22 @@ LANGUAGE sql STABLE AS $$
   WHERE line IS NOT NULL ORDER BY n, i
 $$;
 
-COMMENT ON FUNCTION mesh.diff_text IS 'Returns what mesh.diff returns, as lines for people.';
+COMMENT ON FUNCTION mesh.diff_text(bigint, bigint, text[], text[], text[]) IS 'Returns what mesh.diff of two revisions returns, as lines for people.';
+
+CREATE OR REPLACE FUNCTION mesh.diff_text(a timestamptz, b timestamptz DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (diff text)
+LANGUAGE sql STABLE AS $$
+  SELECT mesh_internal.require_moment('time', a::text);
+  SELECT * FROM mesh.diff_text(mesh.revision_at(a), mesh.revision_at(b), kinds, namespaces, names)
+$$;
+
+COMMENT ON FUNCTION mesh.diff_text(timestamptz, timestamptz, text[], text[], text[]) IS 'Returns what mesh.diff of two times returns, as lines for people.';
+
+CREATE OR REPLACE FUNCTION mesh.diff_text(a text, b text DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (diff text)
+LANGUAGE sql STABLE AS $$
+  SELECT mesh_internal.require_moment('revision or time', a);
+  SELECT * FROM mesh.diff_text(mesh_internal.revision_meant(a), mesh_internal.revision_meant(b), kinds, namespaces, names)
+$$;
+
+COMMENT ON FUNCTION mesh.diff_text(text, text, text[], text[], text[]) IS 'Returns what mesh.diff of two revisions or times returns, as people type them, as lines for people.';

@@ -20,9 +20,6 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// joinPort is the default port on which discovery lets machines join.
-const joinPort = "15012"
-
 // joiner has the flags that say whom a join token is for.
 type joiner struct {
 	identity, group, program string
@@ -162,7 +159,7 @@ func (p program) joinLine() string {
 			host = u.Hostname()
 		}
 	}
-	return "mesh-agent join --server " + net.JoinHostPort(host, joinPort)
+	return "mesh-agent join --server " + net.JoinHostPort(host, jointoken.Port)
 }
 
 // joinTokens lists the join tokens that the caller may see.

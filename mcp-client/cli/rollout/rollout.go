@@ -140,9 +140,13 @@ func (p program) list(ctx context.Context, req *adminv1.ListRolloutsRequest) ([]
 }
 
 func (p program) history(ctx context.Context, limit int) error {
-	list, err := p.list(ctx, &adminv1.ListRolloutsRequest{Limit: int32(limit)})
+	list, err := p.list(ctx, &adminv1.ListRolloutsRequest{Limit: int32(min(limit+1, maxLimit))})
 	if err != nil {
 		return err
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		fmt.Fprintf(p.Err, "there are older ones; --limit %d shows more\n", min(10*limit, maxLimit))
 	}
 	if len(list) == 0 && p.Output.IsTable() {
 		fmt.Fprintf(p.Err, "the server at %s knows of no rollout of the last hour\n", p.Server.Address)

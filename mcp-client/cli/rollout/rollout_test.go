@@ -64,7 +64,7 @@ func TestRolloutHistoryListsTheLatestFirst(t *testing.T) {
 2 +\S+ +\S+ +3 +1 +1 +1 +0 +\S+s +\S+s +\S+s
 1 +\S+ +\S+ +0 +0 +0 +0 +0 +- +- +-
 \z`, m.OK("rollout", "history"))
-	require.Equal(t, "2\n", m.OK("rollout", "history", "--limit", "1", "-o", "name"))
+	require.Equal(t, clitest.Result{Out: "2\n", Err: "there are older ones; --limit 10 shows more\n"}, m.Run("rollout", "history", "--limit", "1", "-o", "name"))
 	require.Equal(t, "2\n", m.OK("rollout", "history", "-o", `jsonpath={range [?(@.refused>0)]}{.revision}{end}`)+"\n")
 }
 

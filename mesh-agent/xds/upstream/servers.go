@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -20,6 +21,16 @@ type Servers struct {
 func (s *Servers) Flags(flags *pflag.FlagSet, name, usage string) {
 	s.flag = name
 	flags.StringSliceVar(&s.Addresses, name, nil, usage)
+}
+
+// AssumePort adds a port to the addresses that have none.
+func (s *Servers) AssumePort(port string) {
+	for i, address := range s.Addresses {
+		host := strings.TrimSuffix(strings.TrimPrefix(address, "["), "]")
+		if _, notIP := netip.ParseAddr(host); notIP == nil || host != "" && !strings.ContainsAny(address, ":/[]") {
+			s.Addresses[i] = net.JoinHostPort(host, port)
+		}
+	}
 }
 
 // Check returns an error that names the flag, unless there are addresses and all of them are right.

@@ -434,6 +434,18 @@ func TestCredentialsFromFiles(t *testing.T) {
 	require.ErrorContains(t, s.Error, "do both speak TLS, or both --insecure?")
 }
 
+func TestAddressesWithoutAPort(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"mesh.example": "mesh.example:15012", "mesh.example:1": "mesh.example:1", "10.0.0.7": "10.0.0.7:15012", "fd00::7": "[fd00::7]:15012", "[fd00::7]": "[fd00::7]:15012",
+		"[fd00::7]:1": "[fd00::7]:1", "http://mesh.example": "http://mesh.example", "mesh.example/": "mesh.example/", "mesh.example:": "mesh.example:", "": "",
+	} {
+		s := upstream.Servers{Addresses: []string{"other:1", address}}
+		s.AssumePort("15012")
+		require.Equal(t, []string{"other:1", want}, s.Addresses)
+	}
+}
+
 func TestInvalidAddresses(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range [][]string{nil, {"discovery"}, {"a:1", ":15012"}, {"a:"}} {
