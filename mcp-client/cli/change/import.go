@@ -125,6 +125,8 @@ type Imported struct {
 	outcomes  []outcome // of what was deleted
 	changed   int
 	told      []outcome // the first of what changed
+	overwrote []outcome // the first of what was there and changed
+	names     bool      // Print names these
 }
 
 // mostTold is how many changed resources are named.
@@ -163,7 +165,12 @@ func (i *Imported) add(o outcome) {
 			i.told = append(i.told, o)
 		}
 	}
-	if o.Action == actions[adminv1.Outcome_ACTION_DELETED] {
+	switch o.Action {
+	case actions[adminv1.Outcome_ACTION_DELETED]:
 		i.outcomes = append(i.outcomes, o)
+	case actions[adminv1.Outcome_ACTION_CONFIGURED]:
+		if len(i.overwrote) < mostTold {
+			i.overwrote = append(i.overwrote, o)
+		}
 	}
 }

@@ -61,6 +61,13 @@ func (i *Imported) WithoutDeleted() *Imported {
 	return &rest
 }
 
+// NamingOverwritten is the same import, of which Print names what was there and changed, too.
+func (i *Imported) NamingOverwritten() *Imported {
+	naming := *i
+	naming.names = true
+	return &naming
+}
+
 // Reconfigured are those of the told that were there, and have changed.
 func (i *Imported) Reconfigured() map[kinds.Key]bool {
 	keys := map[kinds.Key]bool{}
@@ -102,6 +109,9 @@ func (i *Imported) Print(p *output.Printer, left files.Skipped, dryRun bool) err
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if i.names {
+		i.printOverwritten(p)
+	}
 	for _, o := range i.outcomes {
 		if text := o.inWords(); text != "" {
 			fmt.Fprintln(p.Out, text)
@@ -109,6 +119,19 @@ func (i *Imported) Print(p *output.Printer, left files.Skipped, dryRun bool) err
 	}
 	_, err := fmt.Fprintf(p.Out, "%s\n%s", Conclusion(i.revision, dryRun), confirmHint(i.confirmBy, i.revision))
 	return err
+}
+
+func (i *Imported) printOverwritten(p *output.Printer) {
+	for _, o := range i.overwrote {
+		fmt.Fprintln(p.Out, o.inWords())
+	}
+	all := 0
+	for _, of := range i.kinds() {
+		all += of.Configured
+	}
+	if more := all - len(i.overwrote); more > 0 {
+		fmt.Fprintf(p.Out, "and %d more configured\n", more)
+	}
 }
 
 func (i *Imported) printTree(p *output.Printer, left files.Skipped, dryRun bool) error {

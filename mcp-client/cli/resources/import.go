@@ -100,7 +100,7 @@ func (p program) importAll(ctx context.Context, from files.Sources, i importOpti
 	if err != nil {
 		return err
 	}
-	if err := done.Print(p.Printer, reading.Skipped, i.DryRun); err != nil {
+	if err := done.NamingOverwritten().Print(p.Printer, reading.Skipped, i.DryRun); err != nil {
 		return err
 	}
 	return i.Wait(ctx, p.Session, done.Revision())

@@ -149,6 +149,24 @@ func TestImportPrunes(t *testing.T) {
 	require.Contains(t, m.OK("export"), "name: there")
 }
 
+// Whoever imports is told what that overwrites, by name as far as there are few.
+func TestImportNamesWhatItOverwrites(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	all := func(host string) string {
+		var text strings.Builder
+		for i := range 22 {
+			fmt.Fprintf(&text, "---\n%s", clitest.VirtualService("shop", fmt.Sprintf("v%02d", i), host))
+		}
+		return text.String()
+	}
+	require.NotContains(t, m.Pipe(all("a"), "import", "-").Out, "configured\n")
+	said := m.Pipe(all("b"), "import", "-", "--dry-run").Out
+	require.Contains(t, said, "virtualservice shop/v00 configured\nvirtualservice shop/v01 configured\n")
+	require.Contains(t, said, "virtualservice shop/v19 configured\nand 2 more configured\ndry run: nothing was changed")
+	require.NotContains(t, m.Pipe(all("a"), "import", "-").Out, "configured\n", "nothing has changed")
+}
+
 func TestExportCanBeImported(t *testing.T) {
 	t.Parallel()
 	all, err := os.ReadFile("../../../kinds/testdata/every-kind.yaml")
