@@ -57,9 +57,10 @@ func upCommand(database *string) *cobra.Command {
 				lines(cmd)(line)
 			}
 			err := migration.UpTelling(cmd.Context(), *database, tell)
-			if err == nil && !said {
-				tell("the schema is up to date")
+			if err != nil || said {
+				return err
 			}
+			_, err = printStatus(cmd, *database, printPlan)
 			return err
 		},
 	}

@@ -24,6 +24,8 @@ func TestChangesOfTheInstallationAreFound(t *testing.T) {
 
 	db.Exec(`ALTER TABLE mesh.resources ADD COLUMN "my note" text;
 		ALTER TABLE mesh.settings ALTER COLUMN value DROP NOT NULL;
+		ALTER TABLE mesh.resources ALTER COLUMN labels SET DEFAULT '{"a": "b"}', ALTER COLUMN rules DROP DEFAULT, ALTER COLUMN name SET DEFAULT 'x';
+		ALTER TABLE mesh_internal.installed_objects ALTER COLUMN server TYPE varchar(90);
 		CREATE FUNCTION public.mine() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 		CREATE TRIGGER mine BEFORE INSERT ON mesh.resources FOR EACH ROW EXECUTE FUNCTION public.mine();
 		ALTER TABLE mesh.resources DISABLE TRIGGER stamp_row;
@@ -40,7 +42,11 @@ func TestChangesOfTheInstallationAreFound(t *testing.T) {
 	}
 	tables := []string{
 		`column mesh.resources."my note" is not of the mesh`,
+		"column mesh.resources.labels is not what the migration made",
+		"column mesh.resources.name is not what the migration made",
+		"column mesh.resources.rules is not what the migration made",
 		"column mesh.settings.value is not what the migration made",
+		"column mesh_internal.installed_objects.server is not what the migration made",
 		"constraint mesh.resources.small is not of the mesh",
 		"index mesh.mine is not of the mesh",
 		"index mesh.resources_by_rules is missing",
@@ -58,10 +64,9 @@ func TestChangesOfTheInstallationAreFound(t *testing.T) {
 
 	// The advice can be followed.
 	for _, statement := range collect[string](db, `SELECT coalesce(substring(advice FROM 'run: ([^;]*)'), substring(replace(advice, '…', 'public') FROM 'ALTER .*'))
-		FROM mesh.check_installation() WHERE name <> 'mesh.settings.value'`) {
+		FROM mesh.check_installation()`) {
 		db.Exec(statement)
 	}
-	db.Exec("ALTER TABLE mesh.settings ALTER COLUMN value SET NOT NULL")
 	require.Empty(t, collect[string](db, whatDiffers))
 }
 

@@ -92,6 +92,17 @@ BEGIN
   UPDATE mesh_internal.installation SET noted_digest = mesh_internal.schema_digest();
 END $$;
 
+-- way_back_of_column returns how ALTER TABLE makes a column again what it was: its type, NOT NULL and default.
+CREATE OR REPLACE FUNCTION mesh_internal.way_back_of_column(name text, noted text, present text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT string_agg(format('ALTER COLUMN %s %s', way_back_of_column.name, s.step), ', ' ORDER BY s.place)
+  FROM regexp_match(noted, '^(.*?)( NOT NULL)?(?: DEFAULT (.*))?$') was, regexp_match(present, '^(.*?)( NOT NULL)?(?: DEFAULT (.*))?$') is_now, LATERAL (VALUES
+    (1, CASE WHEN was[1] <> is_now[1] THEN format('TYPE %s USING %s::%1$s', was[1], way_back_of_column.name) END),
+    (2, CASE WHEN was[2] IS NULL AND is_now[2] IS NOT NULL THEN 'DROP NOT NULL' WHEN was[2] IS NOT NULL AND is_now[2] IS NULL THEN 'SET NOT NULL' END),
+    (3, CASE WHEN was[3] IS NULL AND is_now[3] IS NOT NULL THEN 'DROP DEFAULT' WHEN was[3] IS DISTINCT FROM is_now[3] THEN 'SET DEFAULT ' || was[3] END)) s (place, step)
+  WHERE s.step IS NOT NULL
+$$;
+
 -- advice_about says what to do about an object that somebody has added, changed or dropped.
 CREATE OR REPLACE FUNCTION mesh_internal.advice_about(kind text, name text, noted text, present text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -109,7 +120,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHEN kind = 'constraint' THEN format('run: ALTER TABLE %s%s ADD CONSTRAINT %s %s', mesh_internal.table_in(name),
       CASE WHEN present IS NOT NULL THEN format(' DROP CONSTRAINT %s,', mesh_internal.last_in(name)) ELSE '' END, mesh_internal.last_in(name), noted)
     WHEN kind = 'table' AND present IS NOT NULL THEN format('run: ALTER TABLE %s %s ROW LEVEL SECURITY', name, CASE WHEN noted LIKE '% on' THEN 'ENABLE' ELSE 'DISABLE' END)
-    WHEN kind = 'column' AND present IS NOT NULL THEN 'make it again what it was'
+    WHEN kind = 'column' AND present IS NOT NULL THEN format('run: ALTER TABLE %s %s', mesh_internal.table_in(name), mesh_internal.way_back_of_column(mesh_internal.last_in(name), noted, present))
     ELSE 'restore it from a backup, or make it again as the migration did (mcp-server migrate sql)' END
 $$;
 
