@@ -136,6 +136,32 @@ func TestARenamedViewIsRenamedBack(t *testing.T) {
 	require.Contains(t, collect[string](db, told), "view | mesh.view_keys | is missing: somebody has dropped it | run mcp-server migrate up, which makes it anew", "nobody knows which it is")
 }
 
+// A table that was renamed is not to be restored from a backup. Its columns tell it, and what names it
+// follows it.
+func TestARenamedTableIsRenamedBack(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.Put("x", "a")
+	for table, name := range map[string]string{"mesh.resources": "resources_old", "mesh.settings": `"My settings"`, "mesh_internal.links": "l", "mesh_internal.transactions": "txs"} {
+		schema, old, _ := strings.Cut(table, ".")
+		db.Exec("ALTER TABLE " + table + " RENAME TO " + name)
+		found := collect[string](db, "SELECT concat_ws(' | ', kind, name, difference, advice) FROM mesh.check_installation()")
+		require.Contains(t, found, "table | "+table+" | is missing: somebody has renamed it to "+name+" | run: ALTER TABLE "+schema+"."+name+" RENAME TO "+old)
+		require.Contains(t, found, "table | "+schema+"."+name+" | is not of the mesh: somebody has renamed "+old+" to it | keep it, and do what the advice about "+old+" says")
+		for _, line := range found {
+			if !strings.HasPrefix(line, "table | ") {
+				require.Contains(t, line, "| rename the table back first: "+table+" is missing", "whatever else is told names it")
+			}
+		}
+		db.Exec("ALTER TABLE " + schema + "." + name + " RENAME TO " + old)
+		require.Empty(t, collect[string](db, whatDiffers))
+	}
+
+	// A table that is like none is new.
+	db.Exec("ALTER TABLE mesh.settings RENAME TO mine; ALTER TABLE mesh.mine ADD COLUMN more int")
+	require.Equal(t, "restore it from a backup, or make it again as the migration did (mcp-server migrate sql)", value[string](db, "SELECT advice FROM mesh.check_installation() WHERE name = 'mesh.settings'"))
+}
+
 // Advice about a column of it would destroy what somebody has there.
 func TestATableOfSomebodyElsesIsToldOnce(t *testing.T) {
 	t.Parallel()

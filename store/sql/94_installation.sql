@@ -159,15 +159,28 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE w.ev_class = to_regclass(view) AND p.refclassid = 'pg_class'::regclass AND p.refobjid = to_regclass(other))
 $$;
 
--- explained_objects is differing_objects in words. A column or view that is missing and one that is not
--- of the mesh are one with another name if they are alike; what names it differs with it.
+-- has_rows_of reports whether a function takes or returns rows of a table.
+CREATE OR REPLACE FUNCTION mesh_internal.has_rows_of(function text, relation text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT EXISTS (SELECT FROM pg_depend p JOIN pg_type t ON t.oid = p.refobjid LEFT JOIN pg_type e ON e.oid = t.typelem
+    WHERE p.classid = 'pg_proc'::regclass AND p.objid = to_regprocedure(function) AND p.refclassid = 'pg_type'::regclass AND to_regclass(relation) IN (t.typrelid, e.typrelid))
+$$;
+
+-- explained_objects is differing_objects in words. A column, view or table that is missing and one that is
+-- not of the mesh are one with another name if they are alike; what names it differs with it. Tables are
+-- alike if their columns are.
 CREATE OR REPLACE FUNCTION mesh_internal.explained_objects() RETURNS TABLE (kind text, name text, difference text, advice text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WITH d AS MATERIALIZED (SELECT * FROM mesh_internal.differing_objects()),
+  columns AS MATERIALIZED (
+    SELECT mesh_internal.table_in(c.name) AS of, c.noted IS NULL AS new, array_agg(concat_ws(' ', mesh_internal.last_in(c.name), coalesce(c.noted, c.present)) ORDER BY c.name COLLATE "C") AS list
+    FROM d c WHERE c.kind = 'column' GROUP BY 1, 2
+  ),
   alike AS MATERIALIZED (
     SELECT m.kind, m.name AS was, e.name AS is, count(*) OVER (PARTITION BY m.kind, m.name) = 1 AND count(*) OVER (PARTITION BY e.kind, e.name) = 1 AS sole
     FROM d m JOIN d e ON m.kind = e.kind AND m.present IS NULL AND e.noted IS NULL AND e.present = m.noted
-    WHERE m.kind = 'column' AND mesh_internal.table_in(m.name) = mesh_internal.table_in(e.name) OR m.kind = 'view' AND (parse_ident(m.name))[1] = (parse_ident(e.name))[1]
+    WHERE m.kind = 'column' AND mesh_internal.table_in(m.name) = mesh_internal.table_in(e.name) OR (parse_ident(m.name))[1] = (parse_ident(e.name))[1]
+      AND (m.kind = 'view' OR m.kind = 'table' AND (SELECT c.list FROM columns c WHERE c.of = m.name AND NOT c.new) = (SELECT c.list FROM columns c WHERE c.of = e.name AND c.new))
   ), renamed AS MATERIALIZED (
     SELECT a.kind, a.was, a.is, a.sole, mesh_internal.table_in(a.was) AS table_name,
       CASE a.kind WHEN 'column' THEN mesh_internal.last_in(a.was) ELSE mesh_internal.local_name(a.was) END AS old,
@@ -180,7 +193,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       (SELECT bool_and(r.certain) FROM renamed r WHERE d.kind = r.kind AND d.name IN (r.was, r.is)) AS certain,
       (SELECT bool_and(r.sole) FROM renamed r WHERE d.kind = r.kind AND d.name IN (r.was, r.is)) AS sole,
       (SELECT 'column back first: ' || r.was FROM renamed r WHERE r.kind = 'column' AND d.kind IN ('constraint', 'index', 'trigger') AND d.noted = CASE WHEN r.new ~ '^\w+$' THEN regexp_replace(d.present, '\m' || r.new || '\M', r.old, 'g') ELSE replace(d.present, r.new, r.old) END AND position(r.table_name IN concat(d.name, d.noted)) > 0
-        UNION ALL SELECT 'view back first: ' || r.was FROM renamed r WHERE r.kind = 'view' AND d.kind = 'view' AND d.noted <> d.present AND mesh_internal.reads(d.name, r.is) LIMIT 1) AS follows
+        UNION ALL SELECT format('%s back first: %s', r.kind, r.was) FROM renamed r WHERE r.kind IN ('view', 'table') AND d.kind = 'view' AND d.noted <> d.present AND mesh_internal.reads(d.name, r.is)
+        UNION ALL SELECT 'table back first: ' || r.was FROM renamed r WHERE r.kind = 'table' AND d.kind IN ('constraint', 'index') AND d.noted = replace(d.present, r.is, r.was)
+        UNION ALL SELECT 'table back first: ' || r.was FROM renamed r WHERE r.kind = 'table' AND d.kind = 'function' AND (d.present IS NULL AND position(r.was IN d.name) > 0 OR mesh_internal.has_rows_of(d.name, r.is)) LIMIT 1) AS follows
     FROM d
   )
   SELECT d.kind, d.name, CASE
@@ -199,16 +214,16 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         CASE substring(d.noted FROM ' \((disabled|always|replica)\)$') WHEN 'disabled' THEN 'DISABLE' WHEN 'always' THEN 'ENABLE ALWAYS' WHEN 'replica' THEN 'ENABLE REPLICA' ELSE 'ENABLE' END, mesh_internal.last_in(d.name))
       WHEN d.old IS NOT NULL AND d.certain THEN format('keep it, and do what the advice about %s says', d.old)
       WHEN d.old IS NOT NULL AND d.kind = 'column' THEN format('if it has the data of %s, which is missing, rename it to that. Otherwise %s', d.old, mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
-      WHEN d.kind = 'view' AND d.new IS NOT NULL AND d.certain THEN format('run: ALTER VIEW %s.%s RENAME TO %s', quote_ident((parse_ident(d.name))[1]), d.new, mesh_internal.local_name(d.name))
-      WHEN d.kind = 'view' THEN mesh_internal.advice_about(d.kind, d.name, d.noted, d.present)
+      WHEN d.kind IN ('view', 'table') AND d.new IS NOT NULL AND d.certain THEN format('run: ALTER %s %s.%s RENAME TO %s', upper(d.kind), quote_ident((parse_ident(d.name))[1]), d.new, mesh_internal.local_name(d.name))
+      WHEN d.kind IN ('view', 'table') THEN mesh_internal.advice_about(d.kind, d.name, d.noted, d.present)
       WHEN d.new IS NOT NULL AND d.sole AND d.certain THEN format('run: ALTER TABLE %s RENAME COLUMN %s TO %s', mesh_internal.table_in(d.name), d.new, mesh_internal.last_in(d.name))
       WHEN d.new IS NOT NULL THEN format('find out whether %s has its data, and rename that one back: ALTER TABLE %s RENAME COLUMN … TO %s. Otherwise %s', d.new, mesh_internal.table_in(d.name), mesh_internal.last_in(d.name),
         mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
       ELSE mesh_internal.advice_about(d.kind, d.name, d.noted, d.present) END
   FROM told d
-  WHERE NOT EXISTS (SELECT FROM told t WHERE (t.kind IN ('table', 'view') AND t.noted IS NULL OR t.kind = 'view' AND t.present IS NULL) AND t.name = coalesce(
+  WHERE NOT EXISTS (SELECT FROM told t WHERE (t.kind IN ('table', 'view') AND t.noted IS NULL OR t.kind IN ('view', 'table') AND t.present IS NULL) AND t.name = coalesce(
     CASE WHEN d.kind IN ('column', 'constraint', 'trigger', 'policy', 'rule') THEN mesh_internal.table_in(d.name) END,
-    CASE WHEN d.kind = 'index' AND d.noted IS NULL THEN (SELECT x.indrelid::regclass::text FROM pg_index x WHERE x.indexrelid = to_regclass(d.name)) END)) -- what is in a table of somebody else's is too, and what a view had is missing with it
+    CASE WHEN d.kind = 'index' AND d.noted IS NULL THEN (SELECT x.indrelid::regclass::text FROM pg_index x WHERE x.indexrelid = to_regclass(d.name)) END)) -- what is in a table of somebody else's is too, and what it had is missing with it
   ORDER BY d.kind, d.name
 $$;
 
