@@ -278,12 +278,18 @@ BEGIN
   RETURN CASE WHEN refused = '{}' OR mesh_internal.does_own_work('adopting') THEN '{}' ELSE refused END;
 END $$;
 
--- tell_problems warns of problems, the first ten in full; or refuses them all if one is in a strict
+-- most_told is how many problems are told in full: ten at a commit, and 200 of a change that is only
+-- tried, whose problems mesh.problems does not list later.
+CREATE OR REPLACE FUNCTION mesh_internal.most_told() RETURNS int
+LANGUAGE sql STABLE AS $$ SELECT CASE current_setting('mesh.only_tried', true) WHEN 'on' THEN 200 ELSE 10 END $$;
+
+-- tell_problems warns of problems, the first of them in full; or refuses them all if one is in a strict
 -- namespace.
 CREATE OR REPLACE FUNCTION mesh_internal.tell_problems(problems mesh_internal.link_problem[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   p       mesh_internal.link_problem;
+  most    CONSTANT int := mesh_internal.most_told();
   refused mesh_internal.link_problem[] := mesh_internal.refused_among(problems);
   shown   mesh_internal.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
     WHERE (SELECT mesh_internal.shows_all()) OR f.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]) ORDER BY f.severity, f.kind, f.namespace, f.name, f.path);
@@ -291,15 +297,15 @@ BEGIN
   IF refused <> '{}' THEN
     PERFORM mesh_internal.refuse_problems(refused);
   END IF;
-  FOREACH p IN ARRAY shown[:10] LOOP
+  FOREACH p IN ARRAY shown[:most] LOOP
     p := mesh_internal.with_hint(p);
     -- The fields from SCHEMA on are for programs; psql does not show them.
     RAISE WARNING USING ERRCODE = 'MS005', MESSAGE = concat_ws(': ', format('%s %s/%s', p.kind, p.namespace, p.name), nullif(p.path, ''), p.message),
       HINT = coalesce(p.hint, 'see mesh.problems'), SCHEMA = p.namespace, TABLE = p.name, COLUMN = p.path,
       DATATYPE = p.kind || '.' || p.api_group, CONSTRAINT = p.severity || ' ' || p.code;
   END LOOP;
-  IF cardinality(shown) > 10 THEN
-    RAISE WARNING USING ERRCODE = 'MS005', MESSAGE = format('and %s more problems', cardinality(shown) - 10), HINT = 'see mesh.problems';
+  IF cardinality(shown) > most THEN
+    RAISE WARNING USING ERRCODE = 'MS005', MESSAGE = format('and %s more problems', cardinality(shown) - most), HINT = 'see mesh.problems';
   END IF;
 END $$;
 
@@ -413,6 +419,7 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh_internal.examine_change(of bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+  PERFORM set_config('mesh.only_tried', 'on', true);
   IF mesh_internal.is_limited() THEN
     PERFORM mesh_internal.check_quotas(t.id), mesh_internal.refuse_foreign(t.id), mesh_internal.count_written(t.id) FROM mesh_internal.running_transaction t WHERE t.id = of;
   END IF;

@@ -2,7 +2,9 @@ package problems_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -120,6 +122,26 @@ func TestFilesAreAnalyzedOnTopOfAMesh(t *testing.T) {
 	strict := m.Run("analyze", "--live", bad)
 	require.Equal(t, 1, strict.Code, strict.Err)
 	require.Regexp(t, `error +refused +\S+/bad.yaml:15: VirtualService default/b .*"lost.example.com"`, strict.Out)
+}
+
+// A pull request may have many problems, and none of them is in the mesh to be listed later.
+func TestAllProblemsOfATryAreListed(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	var documents strings.Builder
+	for i := range 203 {
+		fmt.Fprintf(&documents, "---\n%s", clitest.VirtualService("default", fmt.Sprintf("v%03d", i), fmt.Sprintf("gone-%d.example.com", i)))
+	}
+	some, _, _ := strings.Cut(documents.String(), "name: v030")
+	r := m.Pipe(some[:strings.LastIndex(some, "---")], "analyze", "--live", "-")
+	require.Equal(t, 30, strings.Count(r.Out, "unknown-host"))
+	require.NotContains(t, r.Err, "more problems")
+	r = m.Pipe(documents.String(), "analyze", "--live", "-")
+	require.Equal(t, 200, strings.Count(r.Out, "unknown-host"))
+	require.Contains(t, r.Err, "warning: and 3 more problems, which the server does not list: mend these first")
+	r = m.Pipe(documents.String(), "apply", "--dry-run", "-f", "-")
+	require.Equal(t, 11, strings.Count(r.Err, "warning: "))
+	require.Contains(t, r.Err, "warning: and 193 more problems (see mcp-client problems; of a dry run: mcp-client analyze --live FILES)")
 }
 
 func TestAServerAnalyzesToo(t *testing.T) {

@@ -103,13 +103,17 @@ func (w Warnings) Violations() (all kinds.Errors) {
 	return all
 }
 
+// mostPrinted is how many warnings of a change are printed.
+const mostPrinted = 10
+
 // PrintWarnings prints what a change causes.
 func PrintWarnings(out io.Writer, w Warnings) {
-	for _, problem := range w.Problems {
+	printed := w.Problems[:min(len(w.Problems), mostPrinted)]
+	for _, problem := range printed {
 		fmt.Fprintln(out, "warning:", problem)
 	}
-	if w.omitted > 0 {
-		fmt.Fprintf(out, "warning: and %d more problems (see mcp-client problems)\n", w.omitted)
+	if more := len(w.Problems) - len(printed) + int(w.omitted); more > 0 {
+		fmt.Fprintf(out, "warning: and %d more problems (see mcp-client problems; of a dry run: mcp-client analyze --live FILES)\n", more)
 	}
 }
 
