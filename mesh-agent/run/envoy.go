@@ -30,7 +30,7 @@ func (a *agent) prepareEnvoy(ctx context.Context) (*supervise.Supervisor, error)
 	if err != nil || m.Template == "" { // then the address of the admin API is that of the flag, which Run has checked
 		return s, err
 	}
-	if err := s.CheckAdmin(); err != nil {
+	if err := s.CheckAdmin(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.Validate(ctx); err != nil {
@@ -70,11 +70,11 @@ func (a *agent) envoyFolder() string { return a.Machine.State.File("envoy") }
 
 // checkAdmin looks, before this agent does anything in the mesh, whether its Envoy could run. A template
 // may name another address than the flag, and is read later.
-func (a *agent) checkAdmin() error {
+func (a *agent) checkAdmin(ctx context.Context) error {
 	if a.Machine.Template != "" {
 		return nil
 	}
-	return supervise.CheckAdmin(a.envoyFolder(), a.Machine.Given.Admin)
+	return supervise.CheckAdmin(ctx, a.envoyFolder(), a.Machine.Given.Admin, a.log)
 }
 
 // endInherited ends the Envoy of an earlier agent, if this one was asked to end before it could

@@ -117,6 +117,21 @@ func TestTheSecondAgentOfOneNameRegistersWhenTheFirstHasEnded(t *testing.T) {
 	second.End(t)
 }
 
+// An Envoy that was killed with its agent may hold the address for a moment longer, which is no reason
+// for the next agent to end.
+func TestAnAgentWaitsForAnAdminAddressThatIsAboutToBeFree(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	d := agenttest.EmptyMesh(t)
+	a, _ := startBeside(t, d, "cart", "--admin", taken.Addr().String(), "--drain-time", "0s", "--envoy-log-level", "info")
+	a.Await(t, "the address of Envoy's admin API is in use; waiting")
+	require.NoError(t, taken.Close())
+	a.Await(t, "starting workers")
+	a.End(t)
+}
+
 // An agent whose Envoy could not run ends before it does anything in the mesh.
 func TestAnAgentEndsBeforeItJoinsIfTheAdminAddressIsInUse(t *testing.T) {
 	t.Parallel()

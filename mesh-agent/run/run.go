@@ -62,7 +62,7 @@ func Run(ctx context.Context, o *Options, server *status.Server) error {
 	ctx, server.Stop = context.WithCancel(ctx)
 	defer server.Stop()
 	defer a.close()
-	if err := a.checkAdmin(); err != nil {
+	if err := a.checkAdmin(ctx); err != nil {
 		return err
 	}
 	if err := a.open(ctx); err != nil {

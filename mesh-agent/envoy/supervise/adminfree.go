@@ -1,36 +1,63 @@
 package supervise
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
+
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
+)
+
+// The time that an Envoy is given which was killed, as with its agent, and closes its sockets yet; and how
+// often it is looked.
+const (
+	untilFree = 3 * time.Second
+	lookAgain = 20 * time.Millisecond
 )
 
 // CheckAdmin returns an error if the address of Envoy's admin API is in use, by which Envoy would end.
 // An agent asks before it takes anybody's place in the mesh. An Envoy that is to be adopted or replaced
 // has the address itself, or hands its own over.
-func CheckAdmin(folder, address string) error {
+func CheckAdmin(ctx context.Context, folder, address string, log *slog.Logger) error {
+	for began, told := time.Now(), false; ; {
+		free, err := adminIsFree(folder, address)
+		switch {
+		case free || err != nil:
+			return err
+		case time.Since(began) > untilFree:
+			return adminInUse(address)
+		case !told:
+			told = true
+			log.InfoContext(ctx, "the address of Envoy's admin API is in use; waiting, for an Envoy that was killed may hold it yet", "address", address, "for", untilFree)
+		}
+		if !wait.For(ctx, lookAgain) {
+			return adminInUse(address)
+		}
+	}
+}
+
+func adminIsFree(folder, address string) (bool, error) {
 	if _, port, _ := net.SplitHostPort(address); port == "0" || runs(folder) {
-		return nil
+		return true, nil
 	}
 	l, err := net.Listen("tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return adminInUse(address)
-	}
 	if err != nil {
-		return nil //nolint:nilerr // Envoy says what is wrong with it
+		return !errors.Is(err, syscall.EADDRINUSE), nil // of anything else, Envoy says what is wrong
 	}
-	return l.Close()
+	return true, l.Close()
 }
 
 // CheckAdmin is the function of that name for this Envoy, as its bootstrap says.
-func (s *Supervisor) CheckAdmin() error {
+func (s *Supervisor) CheckAdmin(ctx context.Context) error {
 	var b struct {
 		Admin struct {
 			Address struct {
@@ -45,7 +72,7 @@ func (s *Supervisor) CheckAdmin() error {
 		return fmt.Errorf("read the bootstrap: %w", err)
 	}
 	at := b.Admin.Address.Socket
-	return CheckAdmin(s.Folder, net.JoinHostPort(at.Address, strconv.Itoa(int(at.Port))))
+	return CheckAdmin(ctx, s.Folder, net.JoinHostPort(at.Address, strconv.Itoa(int(at.Port))), s.Log)
 }
 
 func adminInUse(address string) error {
