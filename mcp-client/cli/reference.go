@@ -119,6 +119,8 @@ const (
 		"`delete` take back. `yaml` and `json` have everything; resources are in the form that `apply` takes, and in JSON one that was asked for\n" +
 		"by its name is itself, while anything else is a `List`. `jsonpath=TEMPLATE` and `custom-columns=TITLE:PATH,...` are kubectl's, read by the\n" +
 		"library of the Kubernetes client: `{.spec.hosts[0]}`, `{range .items[*]}{.metadata.name}{\"\\n\"}{end}`, `{.items[?(@.kind==\"Gateway\")]}`.\n" +
+		"`go-template=TEMPLATE` is Go's, with kubectl's `exists` and `base64decode`: `{{range .items}}{{.metadata.name}}{{\"\\n\"}}{{end}}`; what is\n" +
+		"missing prints `<no value>`. `jsonpath-file=FILE` and `go-template-file=FILE` have the template in a file.\n" +
 		"Columns of one's own are of resources; a watch has none.\n\n" +
 		"Colours are for terminals: not where the output goes elsewhere, nor where `NO_COLOR` is set, unless `--color` says otherwise. Whatever\n" +
 		"takes more than a second says on a terminal what it does.\n"

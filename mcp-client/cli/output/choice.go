@@ -1,12 +1,14 @@
 package output
 
 import (
-	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/mcp-client/cli/gotemplate"
 )
 
 // Format is one of the forms in which answers are printed.
@@ -20,6 +22,7 @@ const (
 	JSON          Format = "json"
 	Name          Format = "name"
 	JSONPath      Format = "jsonpath"
+	GoTemplate    Format = "go-template"
 	CustomColumns Format = "custom-columns"
 	// SARIF and GitHub are forms of problems alone.
 	SARIF  Format = "sarif"
@@ -35,7 +38,7 @@ var (
 	// imports are forms in which other programs take resources over.
 	imports = []Format{Terraform}
 	// templated formats take a template.
-	templated = []Format{JSONPath, CustomColumns}
+	templated = []Format{JSONPath, GoTemplate, CustomColumns}
 )
 
 // The annotations of commands that print problems as reports for other programs, and resources for others to take over.
@@ -44,15 +47,16 @@ const (
 	Imports = "imports"
 )
 
-const formatHelp = `how to print: table, wide, yaml, json, name, jsonpath=TEMPLATE or custom-columns=TITLE:PATH,...`
+const formatHelp = `how to print: table, wide, yaml, json, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=TITLE:PATH,...`
 
 // Choice is the flag -o: a format and its template, if any.
 type Choice struct {
 	text   string // as given
 	Format Format
-	// path is the template of jsonpath, columns that of custom-columns.
-	path    string
-	columns []customColumn
+	// path is the template of jsonpath, template that of go-template, columns that of custom-columns.
+	path     string
+	template *gotemplate.Template
+	columns  []customColumn
 }
 
 // ChoiceOf chooses a format that takes no template.
@@ -61,18 +65,27 @@ func ChoiceOf(f Format) Choice { return Choice{text: string(f), Format: f} }
 // Set, String and Type implement the interface of a flag.
 func (o *Choice) Set(text string) error {
 	name, written, given := strings.Cut(text, "=")
+	if of, inFile := strings.CutSuffix(name, "-file"); inFile && (of == string(JSONPath) || of == string(GoTemplate)) {
+		read, err := os.ReadFile(written)
+		if err != nil {
+			return fmt.Errorf("read the template: %w", err)
+		}
+		name, written = of, string(read)
+	}
 	f := Format(name)
 	switch {
 	case slices.Contains(slices.Concat(formats, reports, imports), f) && !given:
 		*o = Choice{text: text, Format: f}
 		return nil
-	case name == "go-template": // to run templates of Go nearly doubles a program: the linker can leave out no method then
-		return errors.New("there is no go-template here: use jsonpath=TEMPLATE or custom-columns=TITLE:PATH,..., or -o json and jq")
 	case !slices.Contains(templated, f):
 		return fmt.Errorf("unknown format %q, expected one of %s", text, formatNames())
 	case f == JSONPath:
 		path, err := parsePath(written)
 		*o = Choice{text: text, Format: f, path: path}
+		return err
+	case f == GoTemplate:
+		template, err := parseGoTemplate(written)
+		*o = Choice{text: text, Format: f, template: template}
 		return err
 	}
 	columns, err := parseColumns(written)
@@ -85,7 +98,7 @@ func formatNames() string {
 	for _, f := range formats {
 		names = append(names, string(f))
 	}
-	return strings.Join(append(names, "jsonpath=TEMPLATE", "custom-columns=TITLE:PATH,..."), ", ")
+	return strings.Join(append(names, "jsonpath=TEMPLATE", "go-template=TEMPLATE", "custom-columns=TITLE:PATH,..."), ", ")
 }
 
 func (o *Choice) String() string { return o.text }
@@ -95,6 +108,9 @@ func (o *Choice) Type() string { return "format" }
 
 // IsTable reports whether the format is for people.
 func (o *Choice) IsTable() bool { return o.Format == Table || o.Format == Wide }
+
+// IsTemplate reports whether the format picks from an answer by a template, and is no table.
+func (o *Choice) IsTemplate() bool { return o.Format == JSONPath || o.Format == GoTemplate }
 
 // IsReport reports whether the format is one of problems alone.
 func (o *Choice) IsReport() bool { return slices.Contains(reports, o.Format) }

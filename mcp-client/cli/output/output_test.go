@@ -59,7 +59,7 @@ func TestAnswersInEachFormat(t *testing.T) {
 func TestInvalidFormatIsRefused(t *testing.T) {
 	t.Parallel()
 	for format, told := range map[string]string{
-		"xml":                  `unknown format "xml", expected one of table, wide, yaml, json, name, jsonpath=TEMPLATE, custom-columns=TITLE:PATH,...`,
+		"xml":                  `unknown format "xml", expected one of table, wide, yaml, json, name, jsonpath=TEMPLATE, go-template=TEMPLATE, custom-columns=TITLE:PATH,...`,
 		"table=x":              `unknown format "table=x"`,
 		"jsonpath":             "it needs a template, such as jsonpath='{.spec.hosts[0]}'",
 		"jsonpath={.a":         "the template {.a: unclosed action",

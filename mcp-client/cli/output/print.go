@@ -51,7 +51,7 @@ func (p *Printer) PrintResources(resources []*kinds.Resource, named bool, status
 	switch p.Output.Format {
 	case YAML:
 		return p.PrintExactly(statuses.writer().YAML(resources...))
-	case JSON, JSONPath, CustomColumns:
+	case JSON, JSONPath, GoTemplate, CustomColumns:
 		if p.Single && p.Output.Format != CustomColumns {
 			return p.printEach(resources, statuses.writer())
 		}
@@ -106,8 +106,8 @@ func (p *Printer) printResourceTree(resources []*kinds.Resource, named bool, w k
 	switch {
 	case err != nil:
 		return err
-	case p.Output.Format == JSONPath:
-		return p.PrintPath(text)
+	case p.Output.IsTemplate():
+		return p.PrintTemplate(text)
 	case p.Output.Format == CustomColumns:
 		return p.printCustomColumns(text)
 	}

@@ -9,10 +9,12 @@ import (
 	"strings"
 
 	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/pgmesh/pgmesh/mcp-client/cli/gotemplate"
 )
 
-// Templates are those of kubectl, parsed by the same library, so existing scripts and knowledge
-// apply. It is one package of the Kubernetes client, without the rest.
+// Templates are those of kubectl, so existing scripts and knowledge apply. Those of jsonpath are parsed
+// by the same library, which is one package of the Kubernetes client, without the rest.
 
 // bare matches a path without braces.
 var bare = regexp.MustCompile(`^\.?[^{}]+$`)
@@ -63,13 +65,23 @@ func (p Path) In(text []byte) (string, error) {
 	return string(found), err
 }
 
-// PrintPath prints what the template of jsonpath picks from an answer, which is JSON.
-func (p *Printer) PrintPath(text []byte) error {
+// PrintTemplate prints what the template, of jsonpath or of Go, makes of an answer, which is JSON.
+func (p *Printer) PrintTemplate(text []byte) error {
 	tree, err := treeOf(text)
 	if err != nil {
 		return err
 	}
+	if p.Output.Format == GoTemplate {
+		return p.PrintExactly(p.Output.template.Execute(tree))
+	}
 	return p.PrintExactly(evaluate(p.Output.path, tree))
+}
+
+func parseGoTemplate(text string) (*gotemplate.Template, error) {
+	if text == "" {
+		return nil, errors.New("it needs a template, such as go-template='{{.spec.hosts}}'")
+	}
+	return gotemplate.Parse(text)
 }
 
 // treeOf decodes JSON with integers as such, so that templates print and compare 80 as 80.

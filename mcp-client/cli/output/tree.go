@@ -20,8 +20,8 @@ func (p *Printer) PrintTree(v any) error {
 	switch p.Output.Format {
 	case YAML:
 		return p.PrintExactly(kinds.YAML(text))
-	case JSONPath:
-		return p.PrintPath(text)
+	case JSONPath, GoTemplate:
+		return p.PrintTemplate(text)
 	case CustomColumns:
 		return p.printCustomColumns(text)
 	case Table, Wide, Name, JSON, SARIF, GitHub, Terraform:

@@ -204,7 +204,7 @@ func (p program) printProblems(found []Problem, where string) error {
 		return p.printSARIF(found)
 	case output.GitHub:
 		return p.printAnnotations(found)
-	case output.Table, output.Wide, output.YAML, output.JSON, output.Name, output.JSONPath, output.CustomColumns, output.Terraform:
+	case output.Table, output.Wide, output.YAML, output.JSON, output.Name, output.JSONPath, output.GoTemplate, output.CustomColumns, output.Terraform:
 	}
 	if p.Output.IsTree() {
 		return p.PrintTree(found)

@@ -1,6 +1,7 @@
 package resources_test
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -164,17 +165,25 @@ func TestAMisspeltNamespaceIsTold(t *testing.T) {
 func TestGetChoosesSortsAndShows(t *testing.T) {
 	t.Parallel()
 	m := clitest.Bookinfo(t)
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "template")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
 	for want, args := range map[string][]string{
 		"default   ratings   mesh   ratings.example.com   <age>\ndefault   reviews   mesh   reviews.example.com   <age>\n": {"get", "vs", "--no-headers"},
-		"default/ratings default/reviews ": {"get", "vs", "--sort-by", "{.spec.http[0].route[0].destination.host}", "--field-selector", "metadata.namespace=default,metadata.name!=other", "-o", "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name} {end}"},
-		"reviews-v1   <none>\n":            {"get", "vs/reviews", "-o", "custom-columns=HOST:.spec.http[0].route[0].destination.host,X:.x", "--no-headers"},
+		"default/ratings default/reviews ":       {"get", "vs", "--sort-by", "{.spec.http[0].route[0].destination.host}", "--field-selector", "metadata.namespace=default,metadata.name!=other", "-o", "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name} {end}"},
+		"ratings <no value>;reviews <no value>;": {"get", "vs", "-o", `go-template={{range .items}}{{.metadata.name}} {{.spec.x}};{{end}}`},
+		"VirtualService reviews-v1":              {"get", "vs/reviews", "-o", "go-template-file=" + file(`{{.kind}} {{(index (index .spec.http 0).route 0).destination.host}}`)},
+		"reviews.example.com":                    {"get", "vs/reviews", "-o", "jsonpath-file=" + file(`{.spec.hosts[0]}`)},
+		"reviews-v1   <none>\n":                  {"get", "vs/reviews", "-o", "custom-columns=HOST:.spec.http[0].route[0].destination.host,X:.x", "--no-headers"},
 	} {
 		require.Equal(t, want, ages.ReplaceAllString(m.OK(args...), "<age>"), "%v", args)
 	}
 	shown := m.OK("get", "vs", "-A", "--show-labels", "--field-selector", "metadata.namespace!=prod", "--sort-by", ".metadata.name")
 	require.Regexp(t, `AGE +LABELS\ndefault +ratings .* app=ratings\ndefault +reviews .* app=reviews\n$`, shown)
 	require.Regexp(t, `pgmesh +pgmesh.io/controller +\S+ +<none>\n$`, m.OK("get", "gc", "--show-labels"))
-	for _, args := range [][]string{{"--field-selector", "a"}, {"--field-selector", "=b"}, {"--sort-by", "{"}, {"-o", "go-template={{.kind}}"}} {
+	for _, args := range [][]string{{"--field-selector", "a"}, {"--field-selector", "=b"}, {"--sort-by", "{"}, {"-o", "go-template={{.kind"}, {"-o", "go-template"}, {"-o", "go-template-file=/nowhere"}, {"-o", "jsonpath-file=/nowhere"}} {
 		require.Equal(t, 2, m.Run(append([]string{"get", "vs"}, args...)...).Code, args)
 	}
 }

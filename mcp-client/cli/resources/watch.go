@@ -47,7 +47,7 @@ is -o json, a line a batch.`,
 				return failure.Usage(cmd, err)
 			}
 			if p.Output.Format == output.CustomColumns {
-				return failure.Usage(cmd, errors.New("watch prints no columns and no templates of Go; jsonpath=TEMPLATE picks from each batch"))
+				return failure.Usage(cmd, errors.New("watch prints no columns; jsonpath=TEMPLATE or go-template=TEMPLATE picks from each batch"))
 			}
 			w.query = query
 			return w.follow(cmd.Context())
@@ -144,7 +144,7 @@ func (w *watcher) batch(b kinds.Batch) error {
 
 func (w *watcher) print(revision int64, now time.Time, changes []watched) error {
 	switch w.program.Output.Format {
-	case output.JSON, output.JSONPath:
+	case output.JSON, output.JSONPath, output.GoTemplate:
 		return w.printJSON(revision, now, changes)
 	case output.YAML:
 		return w.printYAML(revision, now, changes)
@@ -274,10 +274,10 @@ func (w *watcher) printJSON(revision int64, at time.Time, changes []watched) err
 	switch {
 	case err != nil:
 		return err
-	case w.program.Output.Format != output.JSONPath:
+	case !w.program.Output.IsTemplate():
 		return w.program.Print(string(line) + "\n")
 	}
-	if err := w.program.PrintPath(line); err != nil {
+	if err := w.program.PrintTemplate(line); err != nil {
 		return err
 	}
 	return w.program.Print("\n")

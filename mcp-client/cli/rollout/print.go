@@ -169,8 +169,8 @@ func (p program) printLine(r rollout) error {
 		if err != nil {
 			return err
 		}
-		if p.Output.Format == output.JSONPath {
-			err = p.PrintPath(text)
+		if p.Output.IsTemplate() {
+			err = p.PrintTemplate(text)
 		} else {
 			err = p.Print(string(text))
 		}

@@ -109,7 +109,7 @@ func (p program) watchCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f := p.Output.Format; f == output.YAML || f == output.CustomColumns || f == output.Name {
-				return failure.Usage(cmd, fmt.Errorf("rollout watch has no -o %s; it has json, and jsonpath=TEMPLATE picks from each line", f))
+				return failure.Usage(cmd, fmt.Errorf("rollout watch has no -o %s; it has json, and jsonpath=TEMPLATE or go-template=TEMPLATE picks from each line", f))
 			}
 			return p.watch(cmd.Context(), limit)
 		},
