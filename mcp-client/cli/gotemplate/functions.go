@@ -11,7 +11,7 @@ import (
 )
 
 // functions are those of Go's templates that are of use with JSON, and kubectl's own: exists and
-// base64decode. and and or are with the operands.
+// base64decode. The two that decide early, "and" with "or", are with the operands.
 var functions = map[string]func(args []any) (any, error){
 	"not":          of1(func(v any) (any, error) { return !truth(v), nil }),
 	"len":          of1(length),

@@ -40,7 +40,10 @@ func (r *run) ranged(dot any, n *parse.RangeNode) error {
 			}
 		}
 	case int64:
-		for i := int64(0); i < over && each(i, i); i++ {
+		for i := range over {
+			if !each(i, i) {
+				break
+			}
 		}
 	default:
 		return fmt.Errorf("%s: it cannot go through %s", n.Pipe, described(over))

@@ -132,7 +132,7 @@ func member(of any, names []string) (any, error) {
 	return of, nil
 }
 
-// function runs a function. and and or look at no more arguments than they need.
+// function runs a function. "and", like "or", looks at no more arguments than it needs.
 func (r *run) function(dot any, name string, args []parse.Node, before []any) (any, error) {
 	var values []any
 	for _, arg := range args {
