@@ -53,6 +53,7 @@ from-istio: export KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserver
 from-istio: export ETCD=$(CURDIR)/.tools/bin/etcd
 from-istio: compile istiod kube-apiserver etcd ## Move machines from an Istio in Kubernetes and back, with real ones of both (minutes the first time)
 	go test -count=1 -v ./internal/testbench/interop -run 'FromIstio|OfACluster'
+	go test -count=1 ./mcp-client/cli/files -run Kustomizations # which kubectl builds
 
 .PHONY: receivers
 receivers: compile otelcol ## Send traces and logs to OpenTelemetry's collector, Zipkin and Datadog's agent (minutes the first time)

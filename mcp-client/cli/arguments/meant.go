@@ -21,7 +21,7 @@ var programs = []Program{
 		"exec": noContainers, "attach": noContainers, "cp": noContainers, "port-forward": "Envoy's admin API is asked on the machine: sudo mesh-agent envoy config, or ssh -L", "debug": noContainers,
 		"scale": noContainers, "autoscale": noContainers, "cordon": noContainers, "taint": noContainers,
 		"drain": "A machine is drained on it: mesh-agent drain", "uncordon": "A machine is taken back on it: mesh-agent undrain",
-		"kustomize":    "Kustomizations are built by kustomize: kustomize build FOLDER | mcp-client apply -f -",
+		"kustomize":    "Kustomizations are built by kustomize or kubectl: mcp-client apply -k FOLDER has one of them do it",
 		"rollout undo": takenBack, "rollout restart": "Proxies take changes without a restart; rollout status tells which do",
 		"context use-context": "context use", "context get-contexts": "context list", "context current-context": "context show", "context set-context": "context set", "context delete-context": "context delete",
 		"context view": "context list -o yaml", "context set-cluster": "context set", "context set-credentials": "context set",

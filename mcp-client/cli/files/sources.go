@@ -24,7 +24,7 @@ type Sources struct {
 	Paths     []string
 	Recursive bool
 
-	kustomization string // a folder that has to be built before there are resources
+	kustomization string // a folder that is built before there are resources
 
 	// Tell is told in a line what was left out of folders. If nil, nobody is.
 	Tell func(line string)
@@ -61,17 +61,9 @@ func (s *Sources) TellOn(to io.Writer) {
 	s.Tell = func(line string) { fmt.Fprintln(to, line) }
 }
 
-// DeclareKustomize declares --kustomize, which tells those who know it from kubectl what to run.
-func (s *Sources) DeclareKustomize(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&s.kustomization, "kustomize", "k", "", "a folder with a kustomization, which is built by kustomize, not by this program: it says what to run")
-}
-
-// Check fails if there is nothing to read, or what this program does not build.
+// Check fails if there is nothing to read.
 func (s *Sources) Check(verb string) error {
-	switch {
-	case s.kustomization != "":
-		return fmt.Errorf("kustomizations are built by kustomize: kustomize build %s | mcp-client %s -f -", s.kustomization, verb)
-	case len(s.Paths) == 0:
+	if len(s.Paths) == 0 && s.kustomization == "" {
 		return errors.New("name what to " + verb + " with -f")
 	}
 	return nil
@@ -95,6 +87,9 @@ func (s *Sources) Files() ([]string, error) {
 			}
 		}
 		s.note(path, found)
+	}
+	if s.kustomization != "" {
+		files = append(files, kustomized+s.kustomization)
 	}
 	return files, nil
 }
@@ -234,6 +229,10 @@ func readFile(file string, in io.Reader) (name string, data []byte, err error) {
 	if file == Stdin {
 		data, err = io.ReadAll(in)
 		return "standard input", data, err
+	}
+	if folder, is := strings.CutPrefix(file, kustomized); is {
+		data, err = kustomize(folder)
+		return "the kustomization " + folder, data, err
 	}
 	if isURL(file) {
 		data, err = download(file)

@@ -56,9 +56,6 @@ func TestApplyReadsNamedFilesAndURLs(t *testing.T) {
 	require.Equal(t, "virtualservice default/b created\nrevision 2\n", m.OK("apply", "-f", s.URL+"/b.yaml"))
 	require.Equal(t, "1 resource is valid\n", m.OK("validate", s.URL+"/b.yaml"))
 	require.Contains(t, m.Run("apply", "-f", s.URL+"/gone").Err, "/gone: the server answers 404 Not Found")
-	require.Equal(t, clitest.Result{
-		Code: 2, Err: "error: kustomizations are built by kustomize: kustomize build overlays/prod | mcp-client apply -f - (see mcp-client apply --help)\n",
-	}, m.Run("apply", "-k", "overlays/prod"))
 	require.Contains(t, m.Run("apply").Err, "name what to apply with -f")
 }
 
