@@ -278,18 +278,13 @@ BEGIN
   RETURN CASE WHEN refused = '{}' OR mesh_internal.does_own_work('adopting') THEN '{}' ELSE refused END;
 END $$;
 
--- most_told is how many problems are told in full: ten at a commit, and 200 of a change that is only
--- tried, whose problems mesh.problems does not list later.
-CREATE OR REPLACE FUNCTION mesh_internal.most_told() RETURNS int
-LANGUAGE sql STABLE AS $$ SELECT CASE current_setting('mesh.only_tried', true) WHEN 'on' THEN 200 ELSE 10 END $$;
-
 -- tell_problems warns of problems, the first of them in full; or refuses them all if one is in a strict
--- namespace.
+-- namespace. Of a change that is only tried it tells more, for mesh.problems does not list those later.
 CREATE OR REPLACE FUNCTION mesh_internal.tell_problems(problems mesh_internal.link_problem[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   p       mesh_internal.link_problem;
-  most    CONSTANT int := mesh_internal.most_told();
+  most    CONSTANT int := CASE current_setting('mesh.only_tried', true) WHEN 'on' THEN 200 ELSE 10 END;
   refused mesh_internal.link_problem[] := mesh_internal.refused_among(problems);
   shown   mesh_internal.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
     WHERE (SELECT mesh_internal.shows_all()) OR f.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]) ORDER BY f.severity, f.kind, f.namespace, f.name, f.path);

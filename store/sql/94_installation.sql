@@ -193,9 +193,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       (SELECT bool_and(r.certain) FROM renamed r WHERE d.kind = r.kind AND d.name IN (r.was, r.is)) AS certain,
       (SELECT bool_and(r.sole) FROM renamed r WHERE d.kind = r.kind AND d.name IN (r.was, r.is)) AS sole,
       (SELECT 'column back first: ' || r.was FROM renamed r WHERE r.kind = 'column' AND d.kind IN ('constraint', 'index', 'trigger') AND d.noted = CASE WHEN r.new ~ '^\w+$' THEN regexp_replace(d.present, '\m' || r.new || '\M', r.old, 'g') ELSE replace(d.present, r.new, r.old) END AND position(r.table_name IN concat(d.name, d.noted)) > 0
-        UNION ALL SELECT format('%s back first: %s', r.kind, r.was) FROM renamed r WHERE r.kind IN ('view', 'table') AND d.kind = 'view' AND d.noted <> d.present AND mesh_internal.reads(d.name, r.is)
-        UNION ALL SELECT 'table back first: ' || r.was FROM renamed r WHERE r.kind = 'table' AND d.kind IN ('constraint', 'index') AND d.noted = replace(d.present, r.is, r.was)
-        UNION ALL SELECT 'table back first: ' || r.was FROM renamed r WHERE r.kind = 'table' AND d.kind = 'function' AND (d.present IS NULL AND position(r.was IN d.name) > 0 OR mesh_internal.has_rows_of(d.name, r.is)) LIMIT 1) AS follows
+        UNION ALL SELECT format('%s back first: %s', r.kind, r.was) FROM renamed r WHERE r.kind IN ('view', 'table') AND CASE
+          WHEN d.kind = 'view' THEN d.noted <> d.present AND mesh_internal.reads(d.name, r.is)
+          WHEN r.kind = 'table' AND d.kind IN ('constraint', 'index') THEN d.noted = replace(d.present, r.is, r.was)
+          WHEN r.kind = 'table' AND d.kind = 'function' THEN d.present IS NULL AND position(r.was IN d.name) > 0 OR mesh_internal.has_rows_of(d.name, r.is) END
+        LIMIT 1) AS follows
     FROM d
   )
   SELECT d.kind, d.name, CASE
@@ -221,7 +223,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
       ELSE mesh_internal.advice_about(d.kind, d.name, d.noted, d.present) END
   FROM told d
-  WHERE NOT EXISTS (SELECT FROM told t WHERE (t.kind IN ('table', 'view') AND t.noted IS NULL OR t.kind IN ('view', 'table') AND t.present IS NULL) AND t.name = coalesce(
+  WHERE NOT EXISTS (SELECT FROM told t WHERE t.kind IN ('table', 'view') AND (t.noted IS NULL OR t.present IS NULL) AND t.name = coalesce(
     CASE WHEN d.kind IN ('column', 'constraint', 'trigger', 'policy', 'rule') THEN mesh_internal.table_in(d.name) END,
     CASE WHEN d.kind = 'index' AND d.noted IS NULL THEN (SELECT x.indrelid::regclass::text FROM pg_index x WHERE x.indexrelid = to_regclass(d.name)) END)) -- what is in a table of somebody else's is too, and what it had is missing with it
   ORDER BY d.kind, d.name

@@ -81,9 +81,6 @@ func text(v any) string {
 
 // printed is how arguments are printed one after the other.
 func printed(args []any) string {
-	if len(args) == 1 {
-		return text(args[0])
-	}
 	args = slices.Clone(args)
 	for i, arg := range args {
 		if arg == nil {
