@@ -110,6 +110,23 @@ func TestMomentsAsPeopleTypeThem(t *testing.T) {
 	require.Equal(t, "a", hostAt("5"))
 }
 
+// Whoever mistakes a time sees an empty mesh, and would take it for one that was emptied.
+func TestTimesBeforeTheFirstRevision(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	require.Empty(t, db.Notices("SELECT * FROM mesh.as_of('1999-01-01')"), "the mesh is as empty now")
+
+	db.Put("x", "a")
+	said := []string{"the mesh was still empty at " + value[string](db, "SELECT timestamptz '1999-01-01'::text") + ", before its first revision, which is of " +
+		value[string](db, "SELECT time::text FROM mesh.revisions")}
+	for _, call := range []string{"as_of('1999-01-01')", "as_of(timestamptz '1999-01-01')", "diff('1999-01-01')", "diff(timestamptz '1999-01-01')", "diff_text('1999-01-01', '1')"} {
+		require.Equal(t, said, db.Notices("SELECT * FROM mesh."+call), call)
+	}
+	for _, call := range []string{"as_of(0)", "as_of('0')", "as_of(now())", "diff(0)"} {
+		require.Empty(t, db.Notices("SELECT * FROM mesh."+call), call)
+	}
+}
+
 // A query that finds nothing gives NULL, which is no reason to do nothing without a word.
 func TestNobodyGoesBackToNULL(t *testing.T) {
 	t.Parallel()

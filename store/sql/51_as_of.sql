@@ -86,6 +86,19 @@ END $$;
 
 COMMENT ON FUNCTION mesh.revision_at IS 'Returns the revision that was the newest at a time.';
 
+-- known_revision_at returns the same to those who show what was there. Before the first revision that is
+-- nothing, which one would take for a mesh that was emptied, and most likely the time is mistaken.
+CREATE OR REPLACE FUNCTION mesh_internal.known_revision_at(at timestamptz) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  known bigint := mesh.revision_at(at);
+BEGIN
+  IF known = 0 AND mesh.newest_revision() > 0 THEN
+    RAISE NOTICE '%', concat_ws(', which is of ', format('the mesh was still empty at %s, before its first revision', at), (SELECT r.time FROM mesh.revisions r WHERE r.revision = 1));
+  END IF;
+  RETURN known;
+END $$;
+
 DROP FUNCTION IF EXISTS mesh_internal.require_kinds(text[]); -- of earlier programs
 
 -- readable_among reduces a selection of namespaces to those that the acting role may read. NULL
@@ -219,7 +232,7 @@ RETURNS TABLE (
   revision bigint, generation bigint, created_at timestamptz, updated_at timestamptz)
 LANGUAGE sql STABLE AS $$
   SELECT mesh_internal.require_moment('time', at::text);
-  SELECT * FROM mesh.as_of(mesh.revision_at(at), kinds, namespaces, names)
+  SELECT * FROM mesh.as_of(mesh_internal.known_revision_at(at), kinds, namespaces, names)
 $$;
 
 COMMENT ON FUNCTION mesh.as_of(timestamptz, text[], text[], text[]) IS 'Returns the resources, or those of some kinds, namespaces and names, as they were at a time.';
@@ -256,7 +269,7 @@ LANGUAGE sql IMMUTABLE AS $$ SELECT moment ~ '^\s*-?\d{1,18}\s*$' $$;
 CREATE OR REPLACE FUNCTION mesh_internal.revision_meant(moment text) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN CASE WHEN moment IS NULL THEN NULL WHEN mesh_internal.is_revision(moment) THEN moment::bigint ELSE mesh.revision_at(mesh_internal.time_meant(moment)) END;
+  RETURN CASE WHEN moment IS NULL THEN NULL WHEN mesh_internal.is_revision(moment) THEN moment::bigint ELSE mesh_internal.known_revision_at(mesh_internal.time_meant(moment)) END;
 END $$;
 
 -- A literal without a type could be a revision or a time. Postgres takes a function of text for it, if

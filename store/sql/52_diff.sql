@@ -131,7 +131,7 @@ CREATE OR REPLACE FUNCTION mesh.diff(a timestamptz, b timestamptz DEFAULT NULL, 
 RETURNS TABLE (api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
 LANGUAGE sql STABLE AS $$
   SELECT mesh_internal.require_moment('time', a::text);
-  SELECT * FROM mesh.diff(mesh.revision_at(a), mesh.revision_at(b), kinds, namespaces, names)
+  SELECT * FROM mesh.diff(mesh_internal.known_revision_at(a), mesh_internal.known_revision_at(b), kinds, namespaces, names)
 $$;
 
 COMMENT ON FUNCTION mesh.diff(timestamptz, timestamptz, text[], text[], text[]) IS 'Returns what differs between time a and time b, or now: a row for each field.';
@@ -164,7 +164,7 @@ CREATE OR REPLACE FUNCTION mesh.diff_text(a timestamptz, b timestamptz DEFAULT N
 RETURNS TABLE (diff text)
 LANGUAGE sql STABLE AS $$
   SELECT mesh_internal.require_moment('time', a::text);
-  SELECT * FROM mesh.diff_text(mesh.revision_at(a), mesh.revision_at(b), kinds, namespaces, names)
+  SELECT * FROM mesh.diff_text(mesh_internal.known_revision_at(a), mesh_internal.known_revision_at(b), kinds, namespaces, names)
 $$;
 
 COMMENT ON FUNCTION mesh.diff_text(timestamptz, timestamptz, text[], text[], text[]) IS 'Returns what mesh.diff of two times returns, as lines for people.';
