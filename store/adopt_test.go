@@ -265,6 +265,8 @@ func TestOnlyChangesAroundTheTriggersAreTold(t *testing.T) {
 	require.Equal(t, []string{"VirtualService default/named", "VirtualService default/v10"}, names[:2])
 	require.Equal(t, "VirtualService default/v28, and 7 more", names[19])
 	require.Equal(t, int64(27), db.adopt())
+	require.Equal(t, []string{"VirtualService default/nested"}, collect[string](db, told), "the name that one had before")
+	require.Equal(t, int64(1), db.adopt())
 	require.Empty(t, collect[string](db, told))
 
 	db.Exec("SET session_replication_role = replica; UPDATE mesh.resources SET annotations = '{}' WHERE name = 'v10'; RESET session_replication_role")
@@ -273,6 +275,67 @@ func TestOnlyChangesAroundTheTriggersAreTold(t *testing.T) {
 	db.Exec("SELECT mesh.prune($1)", db.Newest())
 	require.Empty(t, collect[string](db, told))
 	require.Zero(t, db.adopt())
+}
+
+// Rows that are gone leave no trace but in the history, which is read only if there are too few.
+func TestADeletionAroundTheTriggersIsToldAndAdopted(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	const told = "SELECT concat_ws(': ', kind, name, difference) FROM mesh.check_installation()"
+	around := func(statement string) {
+		db.Exec("SET session_replication_role = replica")
+		db.Exec(statement)
+		db.Exec("RESET session_replication_role")
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		db.Put(name, "old")
+	}
+	db.Put("a", "new")
+	db.Exec("DELETE FROM mesh.resources WHERE name = 'c'")
+	require.Empty(t, collect[string](db, told))
+
+	around("DELETE FROM mesh.resources WHERE name = 'a'")
+	missing := []string{"resource: VirtualService default/a: is missing, and revision 4 left it: somebody has deleted it with triggers off"}
+	require.Equal(t, missing, collect[string](db, told))
+	db.Exec("BEGIN; DELETE FROM mesh.resources WHERE name = 'b'")
+	require.Equal(t, missing, collect[string](db, told), "what the running transaction deletes is not missing")
+	db.Exec("ROLLBACK")
+
+	db.Exec(value[string](db, "SELECT substring(advice FROM 'run: ([^,]*)') FROM mesh.check_installation()"))
+	require.Empty(t, collect[string](db, told))
+	require.Zero(t, db.adopt())
+	require.Equal(t, []string{`6 mesh.adopt adopted the deletion of 1 resource with triggers off: delete VirtualService default/a, generation 2, {"hosts": ["new"]}`}, collect[string](db, `
+		SELECT format('%s %s %s: %s %s %s/%s, generation %s, {"hosts": %s}', h.revision, h.author, h.message, h.operation, h.kind, h.namespace, h.name, c.before_generation, h.before -> 'spec' -> 'hosts')
+		FROM mesh.history h JOIN mesh_internal.recorded_changes c USING (revision, name) WHERE h.revision = mesh.newest_revision()`))
+	db.Exec("SELECT mesh.revert(6)")
+	require.Equal(t, "new", value[string](db, "SELECT spec -> 'hosts' ->> 0 FROM mesh.resources WHERE name = 'a'"))
+	require.Empty(t, collect[string](db, told))
+
+	around("DELETE FROM mesh.resources WHERE name IN ('a', 'b')")
+	db.stray("d", "new")
+	require.Equal(t, int64(3), db.adopt())
+	require.Equal(t, "adopted 1 resource that came around the triggers, as out of a dump of its table, and the deletion of 2 resources with triggers off", value[string](db, "SELECT message FROM mesh.revisions WHERE revision = 8"))
+	require.Zero(t, db.adopt())
+}
+
+// Neither the history that is pruned nor rows that are made again can be adopted, and nobody goes on
+// looking for them.
+func TestMissingRowsThatNobodyCanNameAreForgotten(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	for _, name := range []string{"pruned", "again", "kept"} {
+		db.Put(name, "a")
+	}
+	missing := func() bool { return value[bool](db, "SELECT mesh_internal.rows_are_missing()") }
+	for _, known := range []string{"SELECT mesh.prune(2)", `INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'again', '` + string(virtualService("b")) + `'`} {
+		name := value[string](db, "SELECT name FROM mesh.resources WHERE name IN ('pruned', 'again') ORDER BY name DESC LIMIT 1")
+		db.Exec("SET session_replication_role = replica; DELETE FROM mesh.resources WHERE name = '" + name + "'; RESET session_replication_role")
+		db.Exec(known)
+		require.True(t, missing(), known)
+		require.Empty(t, collect[string](db, "SELECT name FROM mesh.check_installation()"), known)
+		require.Zero(t, db.adopt(), known)
+		require.False(t, missing(), known)
+	}
 }
 
 func TestOnlyOwnersAndServersAdopt(t *testing.T) {
@@ -305,7 +368,7 @@ func TestAnAdopterGoesOnWhereItHasLooked(t *testing.T) {
 	}
 }
 
-// Strays come and are adopted while others write the same resources: whoever follows ends with what
+// Strays come and go and are adopted while others write the same resources: whoever follows ends with what
 // the table has.
 func TestAdoptingWhileOthersWrite(t *testing.T) {
 	t.Parallel()
@@ -320,10 +383,11 @@ func TestAdoptingWhileOthersWrite(t *testing.T) {
 		func(by session, name, host string) {
 			by.Exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('networking.istio.io', 'VirtualService', $1, $2) ON CONFLICT DO NOTHING`, name, virtualService(host))
 		},
+		func(by session, name, _ string) { by.Exec("DELETE FROM mesh.resources WHERE name = $1", name) },
 		func(by session, _, _ string) { by.adopt() },
 	} {
 		dice, by := rand.New(rand.NewPCG(seed, uint64(i))), connect(t, url)
-		if i == 2 {
+		if i == 2 || i == 3 {
 			by.Exec("SET session_replication_role = replica")
 		}
 		group.Go(func() error {
@@ -336,6 +400,7 @@ func TestAdoptingWhileOthersWrite(t *testing.T) {
 	require.NoError(t, group.Wait())
 	db.adopt()
 	require.Zero(t, db.adopt())
+	require.Equal(t, value[int64](db, "SELECT count(*) FROM mesh.resources"), value[int64](db, "SELECT resources FROM mesh_internal.transactions WHERE revision = mesh.newest_revision()"))
 
 	now, last := storetest.Tables(t, storetest.Feed(t, s))
 	known := storetest.State{}

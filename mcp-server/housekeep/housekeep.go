@@ -84,7 +84,7 @@ func New(s *store.Store, news <-chan struct{}, log *slog.Logger, metrics prometh
 		}, []string{"outcome"}),
 		adopted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pgmesh_mcp_server_adopted_resources_total",
-			Help: "Resources that came around the triggers of the database, as out of a dump of their table, and that this server has made a revision of.",
+			Help: "Resources that came, changed or went around the triggers of the database, as out of a dump of their table, and that this server has made a revision of.",
 		}),
 	}
 	metrics.MustRegister(k.oldest, k.waiting, k.pruned, k.forgotten, k.reverted, k.adopted)
@@ -190,7 +190,7 @@ func (k *Keeper) adoptSome(ctx context.Context, chores housekeeping.Chores) erro
 	}
 	if adopted > 0 {
 		k.adopted.Add(float64(adopted))
-		k.log.Warn("adopted resources that came around the triggers of the database, as a revision of their own: mesh.history has them, mesh.unsound what is wrong with them",
+		k.log.Warn("adopted resources that came, changed or went around the triggers of the database, as a revision of their own: mesh.history has them, mesh.unsound what is wrong with them",
 			"resources", adopted, "author", "mesh.adopt")
 	}
 	return nil

@@ -85,7 +85,7 @@ func about(d store.Difference) string {
 	case grants:
 		return "grants give nothing, or less than they should, to roles"
 	case resource:
-		return "resources were changed with triggers off"
+		return "resources were changed or deleted with triggers off"
 	}
 	return "somebody has changed the schema of the database"
 }

@@ -56,7 +56,7 @@ func TestChangesAreToldOf(t *testing.T) {
 
 	db.Put("x", "a")
 	db.Exec("SET session_replication_role = replica; UPDATE mesh.resources SET labels = '{\"a\": \"b\"}'; RESET session_replication_role")
-	says("grants give nothing, or less than they should, to roles: " + role + "; resources were changed with triggers off: VirtualService default/x" +
+	says("grants give nothing, or less than they should, to roles: " + role + "; resources were changed or deleted with triggers off: VirtualService default/x" +
 		" (mesh.check_installation() says how, and what to do)")
 	db.Exec("SELECT mesh.revoke_all($1), mesh.adopt()", role)
 	says("")

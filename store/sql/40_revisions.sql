@@ -283,10 +283,11 @@ DECLARE
   limited boolean := coalesce(current_setting('mesh.limited', true), '') = 'on'; -- see mesh_internal.is_limited
   done    text; -- A call that is assigned costs less than one that is performed, which is a query.
 BEGIN
-  SELECT x AS transaction, c.size, c.repeated, c.of_mesh, c.of_groups, c.of_workloads INTO own
+  SELECT x AS transaction, c.size, c.gained, c.repeated, c.of_mesh, c.of_groups, c.of_workloads INTO own
     FROM mesh_internal.transactions x,
       LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated, bool_or(api_group = 'core') AS of_mesh,
-          bool_or(kind = 'WorkloadGroup' AND after_spec IS NULL) AS of_groups, bool_or(kind IN ('WorkloadGroup', 'WorkloadEntry')) AS of_workloads
+          bool_or(kind = 'WorkloadGroup' AND after_spec IS NULL) AS of_groups, bool_or(kind IN ('WorkloadGroup', 'WorkloadEntry')) AS of_workloads,
+          count(*) FILTER (WHERE before_spec IS NULL OR before_revision IS NULL) - count(*) FILTER (WHERE after_spec IS NULL) AS gained
         FROM mesh_internal.changes WHERE transaction_id = x.id) c
     WHERE x.id = NEW.id AND x.pending;
   IF NOT FOUND THEN
@@ -294,7 +295,8 @@ BEGIN
   END IF;
   t := own.transaction;
   IF own.of_workloads AND mesh_internal.follow_workloads(t.id) THEN
-    SELECT count(*), bool_or(merged) INTO own.size, own.repeated FROM mesh_internal.changes WHERE transaction_id = t.id;
+    SELECT count(*), bool_or(merged), count(*) FILTER (WHERE before_spec IS NULL OR before_revision IS NULL) - count(*) FILTER (WHERE after_spec IS NULL)
+      INTO own.size, own.repeated, own.gained FROM mesh_internal.changes WHERE transaction_id = t.id;
   END IF;
   t.size := own.size;
   IF own.repeated THEN
@@ -341,9 +343,9 @@ BEGIN
     done := mesh_internal.commit_mesh_config(t.id);
   END IF;
   IF current_setting('transaction_isolation') = 'read committed' THEN
-    t := mesh_internal.write_number(t);
+    t := mesh_internal.write_number(t, own.gained);
   ELSE
-    t := mesh_internal.write_number_isolated(t);
+    t := mesh_internal.write_number_isolated(t, own.gained);
   END IF;
   IF t.confirm_within IS NOT NULL THEN
     PERFORM mesh_internal.await_confirmation(t);
@@ -359,18 +361,26 @@ BEGIN
   RETURN NULL;
 END $$;
 
+DROP FUNCTION IF EXISTS mesh_internal.write_number(mesh_internal.transactions), mesh_internal.write_number_isolated(mesh_internal.transactions); -- of earlier programs
+
 -- write_number gives the transaction the next number, unless it has one, and a time no earlier than
--- that of the last.
-CREATE OR REPLACE FUNCTION mesh_internal.write_number(t mesh_internal.transactions) RETURNS mesh_internal.transactions LANGUAGE plpgsql AS $$
+-- that of the last. It notes how many resources there are, by those that were gained since the last, so
+-- that rows that somebody deletes around the triggers are missed (58_missing.sql). A row that came around
+-- them has no revision, and is gained by its first change.
+CREATE OR REPLACE FUNCTION mesh_internal.write_number(t mesh_internal.transactions, gained bigint) RETURNS mesh_internal.transactions LANGUAGE plpgsql AS $$
+DECLARE
+  last mesh_internal.transactions;
 BEGIN
+  SELECT * INTO last FROM mesh_internal.transactions n WHERE n.revision IS NOT NULL AND n.id <> t.id ORDER BY n.revision DESC LIMIT 1;
   UPDATE mesh_internal.transactions x SET
-    revision    = coalesce(x.revision, (SELECT coalesce(max(n.revision), 0) + 1 FROM mesh_internal.transactions n)),
-    time        = coalesce(x.time, greatest(clock_timestamp(), (SELECT n.time FROM mesh_internal.transactions n WHERE n.revision IS NOT NULL ORDER BY n.revision DESC LIMIT 1))),
+    revision    = coalesce(x.revision, last.revision + 1, 1),
+    time        = coalesce(x.time, greatest(clock_timestamp(), last.time)),
     pending     = false,
     author      = mesh_internal.author(),
     application = current_setting('application_name'),
     message     = coalesce(current_setting('mesh.message', true), ''),
-    size        = t.size
+    size        = t.size,
+    resources   = coalesce(last.resources + gained, (SELECT count(*) FROM mesh.resources))
   WHERE x.id = t.id
   RETURNING x.* INTO t;
   RETURN t;
@@ -378,9 +388,9 @@ END $$;
 
 -- write_number_isolated is for transactions above READ COMMITTED. They do not see newer commits, so
 -- they try a number that is taken, and have to be retried, as is usual at that level.
-CREATE OR REPLACE FUNCTION mesh_internal.write_number_isolated(t mesh_internal.transactions) RETURNS mesh_internal.transactions LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.write_number_isolated(t mesh_internal.transactions, gained bigint) RETURNS mesh_internal.transactions LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN mesh_internal.write_number(t);
+  RETURN mesh_internal.write_number(t, gained);
 EXCEPTION WHEN unique_violation THEN
   RAISE serialization_failure USING
     MESSAGE = 'could not serialize access: another transaction has changed resources since this one began',

@@ -1,6 +1,7 @@
 -- Rows of mesh.resources can come around the triggers: from a dump of that table alone, or written
 -- with triggers off. Then the history does not know them, or knows better, or says otherwise. Such
 -- strays are adopted into a revision of their own, so that everybody learns of them as of any change.
+-- So is it that rows went (58_missing.sql).
 
 -- lock_unknown locks the resources whose transaction is unknown, and returns their positions. It
 -- skips those that somebody is writing, which will be known in a moment.
@@ -62,12 +63,8 @@ BEGIN
   SELECT of, r.kind, r.api_group, r.namespace, r.name, l.after_spec, l.after_labels, l.after_annotations, l.revision,
     coalesce(l.generation, greatest(r.generation, 1) - 1), coalesce(l.created_at, r.created_at), l.begun_at,
     r.spec, r.labels, r.annotations
-  FROM mesh.resources r LEFT JOIN mesh_internal.transactions own ON own.xid = r.xid AND own.begun_at = r.updated_at LEFT JOIN LATERAL (
-      SELECT c.after_spec, c.after_labels, c.after_annotations, t.revision, t.begun_at, coalesce(c.before_created_at, t.begun_at) AS created_at,
-        coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int AS generation
-      FROM mesh_internal.changes c JOIN mesh_internal.transactions t ON t.id = c.transaction_id
-      WHERE c.kind = r.kind AND c.api_group = r.api_group AND c.namespace = r.namespace AND c.name = r.name
-      ORDER BY t.revision DESC LIMIT 1) last ON true
+  FROM mesh.resources r LEFT JOIN mesh_internal.transactions own ON own.xid = r.xid AND own.begun_at = r.updated_at LEFT JOIN LATERAL
+    mesh_internal.last_known(r.kind, r.api_group, r.namespace, r.name) last ON true
     LEFT JOIN LATERAL (SELECT last.*) l ON last.after_spec IS NOT NULL
   WHERE r.ctid = ANY (places)
     AND (own.id IS NULL OR (last.revision, last.after_spec, last.after_labels, last.after_annotations) IS DISTINCT FROM (own.revision, r.spec, r.labels, r.annotations));
@@ -75,23 +72,37 @@ BEGIN
   RETURN noted;
 END $$;
 
--- adopt makes a revision of the strays, if there are any, and returns how many there were, and the
--- argument for the next call.
+-- adopted_in_words says what was adopted.
+CREATE OR REPLACE FUNCTION mesh_internal.adopted_in_words(came bigint, went bigint) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'adopted ' || concat_ws(', and ',
+    CASE came WHEN 0 THEN NULL WHEN 1 THEN '1 resource that came around the triggers, as out of a dump of its table' ELSE came || ' resources that came around the triggers, as out of a dump of their table' END,
+    CASE WHEN went > 0 THEN format('the deletion of %s with triggers off', CASE went WHEN 1 THEN '1 resource' ELSE went || ' resources' END) END)
+$$;
+
+-- adopt makes a revision of the strays and of what is missing, if there is any, and returns how many
+-- resources that were, and the argument for the next call.
 CREATE OR REPLACE FUNCTION mesh.adopt(INOUT seen xid8 DEFAULT NULL, OUT adopted bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   before CONSTANT xid8 := seen;
   places tid[];
   id     bigint;
+  went   bigint := 0;
 BEGIN
   IF NOT mesh_internal.speaks_for_others() THEN
     PERFORM mesh_internal.require_owner('adopt resources');
   END IF;
   seen := pg_snapshot_xmin(pg_current_snapshot());
+  IF mesh_internal.rows_are_missing() THEN
+    LOCK TABLE mesh.resources IN SHARE MODE;
+    id := (mesh_internal.current_transaction()).id;
+    went := mesh_internal.note_deleted(id);
+  END IF;
   places := mesh_internal.lock_unknown() || mesh_internal.lock_superseded(before) || mesh_internal.lock_changed(before);
   adopted := 0;
   IF places <> '{}' THEN
-    id := (mesh_internal.current_transaction()).id;
+    id := coalesce(id, (mesh_internal.current_transaction()).id);
     adopted := mesh_internal.note_adopted(id, places);
   END IF;
   IF adopted > 0 THEN
@@ -102,11 +113,13 @@ BEGIN
         THEN 0 ELSE r.rules END -- what was checked was the row before the UPDATE
     FROM mesh_internal.changes c
     WHERE c.transaction_id = id AND r.ctid = ANY (places) AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
-    PERFORM mesh_internal.end_own_work('numbering'),
-      set_config('mesh.author', 'mesh.adopt', true), mesh_internal.begin_own_work('adopting'),
-      set_config('mesh.message', format('adopted %s that came around the triggers, as out of a dump of %s table', CASE adopted WHEN 1 THEN '1 resource' ELSE adopted || ' resources' END, CASE adopted WHEN 1 THEN 'its' ELSE 'their' END), true),
-      mesh_internal.expect_number(id);
+    PERFORM mesh_internal.end_own_work('numbering');
   END IF;
+  IF adopted + went > 0 THEN
+    PERFORM set_config('mesh.author', 'mesh.adopt', true), mesh_internal.begin_own_work('adopting'),
+      set_config('mesh.message', mesh_internal.adopted_in_words(adopted, went), true), mesh_internal.expect_number(id);
+  END IF;
+  adopted := adopted + went;
 END $$;
 
-COMMENT ON FUNCTION mesh.adopt IS 'Makes a revision of the resources that came around the triggers or were changed there, from a dump of the table alone for instance, and returns how many there were. Every mcp-server calls it at its start and after rows were inserted.';
+COMMENT ON FUNCTION mesh.adopt IS 'Makes a revision of the resources that came around the triggers, or were changed or deleted there, from a dump of the table alone for instance, and returns how many there were. Every mcp-server calls it at its start and after rows were inserted.';

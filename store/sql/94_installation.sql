@@ -229,13 +229,17 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   ORDER BY d.kind, d.name
 $$;
 
--- told_resources names the first of the resources that were changed around the triggers, and says how
--- many more there are.
+-- told_resources names the first of the resources that were changed or deleted around the triggers, and
+-- says how many more there are.
 CREATE OR REPLACE FUNCTION mesh_internal.told_resources() RETURNS TABLE (name text, difference text, advice text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT concat_ws(' ', f.kind, concat_ws('/', nullif(f.namespace, ''), f.name)) || CASE WHEN f.place = 20 AND f.total > 20 THEN format(', and %s more', f.total - 20) ELSE '' END,
-    format('is not what revision %s made it: somebody has changed it with triggers off', f.revision), 'run: SELECT mesh.adopt(), which makes a revision of the change, that can be reverted'
-  FROM (SELECT c.kind, c.namespace, c.name, c.revision, row_number() OVER (ORDER BY c.kind, c.namespace, c.name) AS place, count(*) OVER () AS total FROM mesh_internal.changed_around c) f WHERE f.place <= 20 ORDER BY f.place
+    format(f.difference, f.revision), 'run: SELECT mesh.adopt(), which makes a revision of the change, that can be reverted'
+  FROM (SELECT c.*, row_number() OVER (ORDER BY c.kind, c.namespace, c.name) AS place, count(*) OVER () AS total FROM (
+      SELECT a.kind, a.namespace, a.name, a.revision, 'is not what revision %s made it: somebody has changed it with triggers off' AS difference FROM mesh_internal.changed_around a
+      UNION ALL
+      SELECT d.kind, d.namespace, d.name, d.revision, 'is missing, and revision %s left it: somebody has deleted it with triggers off' FROM mesh_internal.deleted_around d) c) f
+  WHERE f.place <= 20 ORDER BY f.place
 $$;
 
 CREATE OR REPLACE FUNCTION mesh.check_installation() RETURNS TABLE (kind text, name text, difference text, advice text)
@@ -270,4 +274,4 @@ BEGIN
   END;
 END $$;
 
-COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants that give nothing, or less than they should, as of roles that were dropped or renamed, or were missing at a restore; resources that were changed with triggers off; and what to do about each. Empty if all is as it was made. For the owner and servers.';
+COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants that give nothing, or less than they should, as of roles that were dropped or renamed, or were missing at a restore; resources that were changed or deleted with triggers off; and what to do about each. Empty if all is as it was made. For the owner and servers.';
