@@ -20,7 +20,7 @@ func (a *agent) openRegistration() (*register.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Discovery, o.Reconnected, o.Log, o.Metrics = a.discovery, a.discovery.Reconnected, a.log, a.metrics
+	o.Discovery, o.Retry, o.Log, o.Metrics = a.discovery, a.discovery.Retry, a.log, a.metrics
 	registered := register.New(o)
 	a.server.Parts.Registration = registered.Status
 	d := &a.server.Drainer

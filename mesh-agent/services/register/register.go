@@ -25,9 +25,10 @@ import (
 type Options struct {
 	// Discovery is the connection to discovery.
 	Discovery grpc.ClientConnInterface
-	// Reconnected returns a channel that is closed when there is another connection to discovery, which
-	// may be to another discovery or show another certificate. It may be nil.
-	Reconnected func() <-chan struct{}
+	// Retry returns a channel that is closed when what was refused may be let in: there is another
+	// connection to discovery, which may be to another one or show another certificate, or the machine
+	// is a member of the mesh again. It may be nil.
+	Retry func() <-chan struct{}
 	// Folder keeps, over restarts, when the last stream began and which services are healthy; ""
 	// keeps nothing.
 	Folder string

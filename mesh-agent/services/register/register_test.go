@@ -19,16 +19,15 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// A machine that is refused waits long, but not when it has another connection: that may show another
-// certificate.
-func TestARefusedMachineComesAgainOnAnotherConnection(t *testing.T) {
+// A machine that is refused waits long, but not when it may be let in.
+func TestARefusedMachineComesAgainWhenItMayBeLetIn(t *testing.T) {
 	t.Parallel()
-	d, another := start(t), make(chan struct{})
-	a := d.agent(func(o *register.Options) { o.Reconnected = func() <-chan struct{} { return another } })
+	d, again := start(t), make(chan struct{})
+	a := d.agent(func(o *register.Options) { o.Retry = func() <-chan struct{} { return again } })
 	d.next().end <- status.Error(codes.PermissionDenied, "it was revoked")
 	a.says(t, "it was revoked")
 	began := time.Now()
-	close(another)
+	close(again)
 	d.next()
 	require.Less(t, time.Since(began), 5*time.Second, "it would have waited for ten at least")
 }

@@ -37,7 +37,7 @@ func (a *Agent) streams(ctx context.Context) error {
 	quick, slow := quickly.Backoff(), slowly.Backoff()
 	logged := ""
 	for {
-		begun, reconnected := time.Now(), a.reconnected()
+		begun, retry := time.Now(), a.retry()
 		err := a.stream(ctx)
 		switch {
 		case errors.Is(err, errLeft):
@@ -53,7 +53,7 @@ func (a *Agent) streams(ctx context.Context) error {
 		a.setDisconnected(why)
 		pause, sooner := quick.Next(), (<-chan struct{})(nil)
 		if needsAction {
-			pause, sooner = slow.Next(), reconnected
+			pause, sooner = slow.Next(), retry
 		}
 		if why != logged {
 			logged = why
@@ -73,13 +73,13 @@ func (a *Agent) logDisconnect(why string, needsAction bool, pause time.Duration)
 	a.o.Log.Info("reconnecting to discovery, to stay registered", "reason", why)
 }
 
-// reconnected returns a channel that is closed when there is another connection, nil if that is
-// never known.
-func (a *Agent) reconnected() <-chan struct{} {
-	if a.o.Reconnected == nil {
+// retry returns a channel that is closed when what was refused may be let in, nil if that is never
+// known.
+func (a *Agent) retry() <-chan struct{} {
+	if a.o.Retry == nil {
 		return nil
 	}
-	return a.o.Reconnected()
+	return a.o.Retry()
 }
 
 // pause waits, but not longer than until sooner is closed, and not for a machine that is to leave:

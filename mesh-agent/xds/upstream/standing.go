@@ -33,6 +33,7 @@ func (u *Upstream) setRevoked(r *identityv1.Revocation) {
 	u.metrics.revoked(r != nil)
 	u.notify()
 	if r == nil {
+		u.retry()
 		u.log.Info("discovery takes this machine for a member of the mesh again")
 		return
 	}

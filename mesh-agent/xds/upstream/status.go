@@ -47,11 +47,18 @@ func (u *Upstream) Status() (Status, <-chan struct{}) {
 	return u.status, u.changed
 }
 
-// Reconnected returns a channel that is closed when there is another connection than now.
-func (u *Upstream) Reconnected() <-chan struct{} {
+// Retry returns a channel that is closed when what was refused may be let in: there is another
+// connection than now, or this machine is a member of the mesh again.
+func (u *Upstream) Retry() <-chan struct{} {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.used
+	return u.again
+}
+
+// retry has those try again that were refused. The caller holds u.mu.
+func (u *Upstream) retry() {
+	close(u.again)
+	u.again = make(chan struct{})
 }
 
 // Report describes the connection for the status of the agent.

@@ -54,7 +54,7 @@ type Upstream struct {
 	status     Status
 	connectErr error         // why the last round failed; nil once connected
 	changed    chan struct{} // closed and replaced when any of the fields above changes
-	used       chan struct{} // closed and replaced when there is another connection
+	again      chan struct{} // closed and replaced when what was refused may be let in
 	wanted     chan struct{} // has an element when a call waits for a connection
 }
 
@@ -71,7 +71,7 @@ func Dial(o Options) (*Upstream, error) {
 	ctx, end := context.WithCancel(context.Background())
 	u := &Upstream{
 		options: o, log: o.Log, metrics: newMetrics(o.Metrics), replicas: newReplicas(o.Addresses), end: end,
-		links: map[*link]struct{}{}, status: Status{Since: time.Now()}, changed: make(chan struct{}), used: make(chan struct{}), wanted: make(chan struct{}, 1),
+		links: map[*link]struct{}{}, status: Status{Since: time.Now()}, changed: make(chan struct{}), again: make(chan struct{}), wanted: make(chan struct{}, 1),
 	}
 	u.ended.Go(func() { u.run(ctx) })
 	return u, nil
@@ -163,8 +163,7 @@ func (u *Upstream) use(l *link) {
 	}
 	u.current, u.connectErr, u.links[l] = l, nil, struct{}{}
 	u.status.connected(l)
-	close(u.used)
-	u.used = make(chan struct{})
+	u.retry()
 	u.notify()
 	u.log.Log(context.Background(), level, "connected to discovery", "address", l.target.String(), "discovery", l.name)
 	u.ended.Go(l.watch)
