@@ -1,11 +1,16 @@
 -- Rows of mesh.resources can be deleted around the triggers. The history knows what there was, and each
 -- revision notes how many resources it left (40_revisions.sql).
 
--- rows_are_missing reports whether there are fewer resources than the newest revision left. Rows that
--- came around the triggers and are not adopted yet may make up for it.
-CREATE OR REPLACE FUNCTION mesh_internal.rows_are_missing() RETURNS boolean
+-- missing_rows returns how many resources there are fewer than the newest revision left. Of rows that came
+-- around the triggers those have no xid that did not come from a dump, and do not count before they are
+-- adopted. Others may make up for what is missing; and what was deleted around them and made again is counted
+-- twice, until note_deleted counts anew.
+CREATE OR REPLACE FUNCTION mesh_internal.missing_rows() RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT t.resources > (SELECT count(*) FROM mesh.resources) FROM mesh_internal.transactions t WHERE t.revision IS NOT NULL ORDER BY t.revision DESC LIMIT 1
+  SELECT greatest(t.resources - (SELECT count(r.xid) FROM mesh.resources r)
+      + (SELECT count(*) FILTER (WHERE c.before_spec IS NULL OR c.before_revision IS NULL) - count(*) FILTER (WHERE c.after_spec IS NULL) -- what the running transaction gained
+         FROM mesh_internal.running_transaction x JOIN mesh_internal.changes c ON c.transaction_id = x.id WHERE x.revision IS NULL), 0)
+  FROM mesh_internal.transactions t WHERE t.revision IS NOT NULL ORDER BY t.revision DESC LIMIT 1
 $$;
 
 -- deleted_around has the resources that somebody has deleted around the triggers: the history ends with
@@ -17,7 +22,7 @@ CREATE OR REPLACE VIEW mesh_internal.deleted_around AS
     FROM mesh_internal.changes c JOIN mesh_internal.transactions t ON t.id = c.transaction_id
     WHERE NOT EXISTS (SELECT FROM mesh.resources r WHERE r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name)
     ORDER BY c.kind, c.api_group, c.namespace, c.name, t.revision DESC) l
-  WHERE (SELECT mesh_internal.rows_are_missing()) AND l.revision IS NOT NULL AND NOT l.deleted;
+  WHERE (SELECT mesh_internal.missing_rows()) > 0 AND l.revision IS NOT NULL AND NOT l.deleted;
 
 COMMENT ON VIEW mesh_internal.deleted_around IS 'Internal. Read mesh.check_installation.';
 
@@ -34,7 +39,7 @@ $$;
 
 -- note_deleted records the missing rows as deleted, and returns how many there were. Nobody may write
 -- meanwhile, for a resource that somebody makes again is not missing. If the history knows nothing of
--- what is missing, because it was pruned, nobody looks again.
+-- what is missing, because it was pruned, the rows are counted anew.
 CREATE OR REPLACE FUNCTION mesh_internal.note_deleted(of bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -46,7 +51,7 @@ BEGIN
   FROM mesh_internal.deleted_around d, mesh_internal.last_known(d.kind, d.api_group, d.namespace, d.name) l;
   GET DIAGNOSTICS noted = ROW_COUNT;
   IF noted = 0 AND NOT EXISTS (SELECT FROM mesh_internal.running_transaction) THEN
-    UPDATE mesh_internal.transactions t SET resources = (SELECT count(*) FROM mesh.resources) WHERE t.revision = mesh.newest_revision();
+    UPDATE mesh_internal.transactions t SET resources = (SELECT count(r.xid) FROM mesh.resources r) WHERE t.revision = mesh.newest_revision();
   END IF;
   RETURN noted;
 END $$;
