@@ -145,7 +145,7 @@ func adviceFor(err error, pg *pgconn.PgError) string {
 	case "42501":
 		return "the role of the database URL lacks a privilege on the schema mesh: connect as its owner, or have it granted"
 	case "25006":
-		return "this Postgres is a standby, where nothing can be written: add target_session_attrs=read-write and all hosts to the database URL"
+		return "nothing can be written here: this Postgres is a standby, and target_session_attrs=read-write and all hosts belong into the database URL; or default_transaction_read_only is on for the database or the role"
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -160,6 +161,20 @@ func TestARenamedTableIsRenamedBack(t *testing.T) {
 	// A table that is like none is new.
 	db.Exec("ALTER TABLE mesh.settings RENAME TO mine; ALTER TABLE mesh.mine ADD COLUMN more int")
 	require.Equal(t, "restore it from a backup, or make it again as the migration did (mcp-server migrate sql)", value[string](db, "SELECT advice FROM mesh.check_installation() WHERE name = 'mesh.settings'"))
+}
+
+// A backup would be older than the rows that are elsewhere.
+func TestATableInAnotherSchemaIsMovedBack(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.Put("x", "a")
+	db.Exec("ALTER TABLE mesh.resources SET SCHEMA public")
+	told := collect[string](db, "SELECT concat_ws(' | ', name, difference, advice) FROM mesh.check_installation() WHERE kind = 'table'")
+	require.Equal(t, []string{"mesh.resources | is missing: somebody has moved it to another schema, as public.resources, or dropped it | if public.resources has its rows, run: ALTER TABLE public.resources SET SCHEMA mesh; " +
+		"otherwise restore it from a backup, or make it again as the migration did (mcp-server migrate sql)"}, told)
+	db.Exec(regexp.MustCompile("ALTER TABLE [^;]*").FindString(told[0]))
+	require.Empty(t, collect[string](db, whatDiffers))
+	db.Put("x", "b")
 }
 
 // Advice about a column of it would destroy what somebody has there.

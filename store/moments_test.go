@@ -134,6 +134,7 @@ func TestNobodyGoesBackToNULL(t *testing.T) {
 	db.Put("x", "a")
 	for call, want := range map[string]string{
 		"mesh.revert((SELECT max(revision) FROM mesh.revisions WHERE message = 'misspelt'))": "MS004 there is no such revision: NULL",
+		"mesh.prune(NULL)":                               "MS004 there is no such revision: NULL",
 		"mesh.restore(NULL::bigint)":                     "MS004 there is no such revision: NULL",
 		"mesh.restore(NULL)":                             "MS004 there is no such revision or time: NULL",
 		"mesh.restore(NULL::timestamptz)":                "MS004 there is no such time: NULL",

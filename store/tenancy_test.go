@@ -373,6 +373,9 @@ func TestARoleWithoutGrantsCanBeDropped(t *testing.T) {
 	require.Zero(t, value[int](y.owner, "SELECT mesh.revoke_all($1)", role))
 	y.owner.Exec("DROP ROLE " + role + "; CREATE ROLE " + role) // which the end of the test drops
 	require.Equal(t, "42704", y.owner.Refused("SELECT mesh.revoke_all('nobody_of_that_name')").Code)
+	for _, call := range []string{"revoke_all(NULL)", "grant_namespace(NULL, 'a', 'read')", "grant_server(NULL)"} {
+		require.Contains(t, y.owner.Refused("SELECT mesh."+call).Message, "there is no role NULL", call)
+	}
 }
 
 // A renamed role keeps plain privileges, and its grants the former name: each is cleared by its name.
@@ -382,7 +385,7 @@ func TestARenamedRoleIsClearedByBothNames(t *testing.T) {
 	role := y.role("renamed")
 	y.grant(role, "a", "write")
 	y.owner.Exec("ALTER ROLE " + role + " RENAME TO " + role + "_now")
-	told := "grants " + role + ": are of a role that is not there, and give nothing: it was dropped or renamed, or was missing at a restore; run: SELECT mesh.revoke_all('" + role + "'); or, if the role is to come back, create it and grant it anew what mesh.grants lists"
+	told := "grants " + role + ": are of a role that is not there, and give nothing: it was dropped or renamed, or was missing at a restore; run: SELECT mesh.revoke_all('" + role + "'); or, if the role is to come back, note what mesh.grants lists, for the first grant forgets it, create the role, and grant it all anew"
 	require.Equal(t, []string{told}, collect[string](y.owner, "SELECT format('%s %s: %s; %s', kind, name, difference, advice) FROM mesh.check_installation()"))
 	require.Equal(t, "2BP01", y.owner.Refused("DROP ROLE "+role+"_now").Code)
 
@@ -483,7 +486,7 @@ func TestRolesThatWereMissingAtARestoreAreTold(t *testing.T) {
 	}
 	const told = "SELECT concat_ws(' ', kind, name, difference, advice) FROM mesh.check_installation()"
 	says := fmt.Sprintf("grants %s_then are of a role that is not there, and give nothing: it was dropped or renamed, or was missing at a restore "+
-		"run: SELECT mesh.revoke_all('%[1]s_then'); or, if the role is to come back, create it and grant it anew what mesh.grants lists", gone)
+		"run: SELECT mesh.revoke_all('%[1]s_then'); or, if the role is to come back, note what mesh.grants lists, for the first grant forgets it, create the role, and grant it all anew", gone)
 	for range 2 {
 		copied := restored()
 		require.Equal(t, []string{says}, collect[string](copied.owner, told))

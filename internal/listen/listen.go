@@ -90,8 +90,12 @@ func (p Plaintext) CheckPeer(address string) error {
 	return nil
 }
 
-// TCP listens on an address. Its error names the flag that changes the address.
+// TCP listens on an address. Its error names the flag that changes the address. An empty one would be some
+// port of all addresses.
 func TCP(flag, address string) (net.Listener, error) {
+	if address == "" {
+		return nil, fmt.Errorf("--%s is empty: give an address as host:port, on loopback if nobody else is to reach it", flag)
+	}
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("--%s %s: another program listens there; stop it, or choose another address with --%s", flag, address, flag)

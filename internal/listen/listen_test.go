@@ -47,6 +47,17 @@ func TestPortInUseErrorNamesTheFlag(t *testing.T) {
 	require.ErrorContains(t, err, "choose another address with --http")
 }
 
+func TestNobodyListensOnAllAddressesByMistake(t *testing.T) {
+	t.Parallel()
+	for _, open := range []func() error{
+		func() error { _, err := TCP("http", ""); return err },
+		func() error { _, err := Plaintext{Allowed: true, AnyAddress: true}.TCP("http", ""); return err },
+		func() error { _, err := Plaintext{}.Server("http", "", Secure); return err },
+	} {
+		require.ErrorContains(t, open(), "--http is empty: give an address as host:port")
+	}
+}
+
 func TestServerNeedsTLSOrInsecure(t *testing.T) {
 	t.Parallel()
 	_, err := Plaintext{}.Server("listen", "127.0.0.1:0", Insecure)

@@ -26,8 +26,8 @@ var sql = query.Read[struct {
 	MarkChanges, NoteObjects, CountDiffering                                            string
 	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                          string
 	MayMigrate, CanCheck, Differences                                                   string
-	HasInternal, Installed, EmptySchema, RegainOwnership, TableNamed                    string
-	HalfWithVersions, HalfWithoutVersions, RenamedHalf                                  string
+	HasInternal, Installed, EmptySchema, RegainOwnership, ActAsOwner, TableNamed        string
+	HalfWithVersions, HalfWithoutVersions, RenamedHalf, NotedVersion, Applied           string
 	TryMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
 	LockEverything, RelationHolders                                                     string
 }](files)
@@ -171,8 +171,10 @@ func withMigrationLock(ctx context.Context, url string, tell func(string), do fu
 		return store.Explain("preparing the schema mesh", err)
 	}
 	db := stdlib.OpenDB(*conn.Config(), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "SET lock_timeout = "+store.Milliseconds(maxLockWait)+"; "+store.NoCompiling)
-		return err
+		if _, err := conn.Exec(ctx, "SET lock_timeout = "+store.Milliseconds(maxLockWait)+"; "+store.NoCompiling); err != nil {
+			return err
+		}
+		return actAsOwner(ctx, conn)
 	}))
 	defer db.Close()
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.Files, goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
@@ -228,7 +230,10 @@ func lockSchema(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 	if _, err := conn.Exec(ctx, sql.RegainOwnership); err != nil {
 		return err
 	}
-	if err := refuseHalf(ctx, conn); err != nil {
+	if err := actAsOwner(ctx, conn); err != nil {
+		return err
+	}
+	if err := refuseBroken(ctx, conn); err != nil {
 		return err
 	}
 	var exists bool
@@ -237,6 +242,12 @@ func lockSchema(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 	}
 	_, err := conn.Exec(ctx, sql.CreateSchema)
 	return err
+}
+
+// actAsOwner has a member of the owner of the schema make everything as that.
+func actAsOwner(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, sql.ActAsOwner, false)
+	return store.Explain("acting as the owner of the schema mesh", err)
 }
 
 // refuseNewer returns an error if a newer program has migrated the schema.

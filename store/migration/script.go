@@ -33,6 +33,9 @@ func WriteScript(out io.Writer, from int64) error {
 	if from == 0 {
 		s.add(sql.EmptySchema + "\n")
 	} else {
+		if _, err := s.Exec(context.Background(), sql.ActAsOwner, true); err != nil {
+			return err
+		}
 		s.add(sql.LockEverything + ";\n") // before it holds anything that others wait for
 		s.add(sql.MarkChanges + ";\n")
 	}

@@ -82,7 +82,7 @@ func readStatus(ctx context.Context, conn *pgx.Conn) (Status, error) {
 	if err != nil {
 		return s, err
 	}
-	if err := refuseHalf(ctx, conn); err != nil {
+	if err := refuseBroken(ctx, conn); err != nil {
 		return s, err
 	}
 	var exists bool
@@ -108,17 +108,26 @@ func readStatus(ctx context.Context, conn *pgx.Conn) (Status, error) {
 		s.Installed, err = installedIn(ctx, conn)
 	}
 	if err == nil {
-		s.Changed, err = changedIn(ctx, conn)
+		s.Changed, err = changedIn(ctx, conn, s.Newest)
 	}
 	return s, err
 }
 
+// comparableSince is the version from which a schema can be compared with what a migration has made.
+const comparableSince = 49
+
 // changedIn lists what others have changed. Older schemas do not know, and only the owner and servers are
 // told.
-func changedIn(ctx context.Context, conn *pgx.Conn) ([]store.Difference, error) {
+func changedIn(ctx context.Context, conn *pgx.Conn, version int64) ([]store.Difference, error) {
 	var can bool
-	if err := conn.QueryRow(ctx, sql.CanCheck).Scan(&can); err != nil || !can {
+	if err := conn.QueryRow(ctx, sql.CanCheck).Scan(&can); err != nil {
 		return nil, err
+	}
+	switch {
+	case !can && version >= comparableSince:
+		return []store.Difference{{Kind: "function", Name: "mesh.check_installation()", Difference: "is missing, so nothing can be compared", Advice: remade + ", which makes it anew"}}, nil
+	case !can:
+		return nil, nil
 	}
 	rows, err := conn.Query(ctx, sql.Differences)
 	if err != nil {

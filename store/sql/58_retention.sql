@@ -14,6 +14,7 @@ BEGIN
   IF NOT mesh_internal.speaks_for_others() THEN
     PERFORM mesh_internal.require_owner('prune the history');
   END IF;
+  PERFORM mesh_internal.require_moment('revision', through::text);
   SELECT pruned_through INTO before FROM mesh_internal.installation FOR UPDATE; -- one at a time
   through := least(through, mesh.newest_revision() - 1, (SELECT min(revision) - 1 FROM mesh_internal.deadlines WHERE state = 'waiting'));
   SELECT array_agg(id) AS ids, max(revision) AS last, max(time) AS time INTO batch FROM (

@@ -28,19 +28,20 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   UNION ALL
   SELECT c.oid, p.privilege, CASE WHEN w.written AND NOT server AND p.privilege <> 'SELECT' THEN
       ARRAY(SELECT a.attname FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum) END
-  FROM pg_class c,
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspowner = c.relowner, -- what is somebody else's is theirs to grant
     LATERAL (SELECT c.relkind = 'r' AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd <> 'r') AS written,
       (SELECT coalesce(bit_or(t.tgtype), 0::smallint) FROM pg_trigger t WHERE t.tgrelid = c.oid AND c.relkind = 'v' AND t.tgname NOT IN ('refuse_row', 'refuse_statement')) AS replaced) w,
     LATERAL (VALUES ('SELECT', server OR c.relkind = 'v' OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables())),
       ('INSERT', w.written OR w.replaced & 4 > 0), ('UPDATE', w.written OR w.replaced & 16 > 0), ('DELETE', w.written AND server OR w.replaced & 8 > 0)) p (privilege, needed)
-  WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind IN ('r', 'v') AND p.needed
+  WHERE n.nspname IN ('mesh', 'mesh_internal') AND c.relkind IN ('r', 'v') AND p.needed
     AND (server OR c.oid = ANY ((SELECT mesh_internal.views_of_users())::regclass[]) OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables()))
 $$;
 
--- routines_of_tenants lists the functions that a tenant must be able to execute. They guard themselves.
+-- routines_of_tenants lists the functions that a tenant must be able to execute. They guard themselves. What
+-- somebody else has put into the schema is theirs to grant.
 CREATE OR REPLACE FUNCTION mesh_internal.routines_of_tenants(server boolean) RETURNS regprocedure[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT ARRAY(SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'mesh'::regnamespace OR server AND p.pronamespace = 'mesh_internal'::regnamespace)
+  SELECT ARRAY(SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspowner = p.proowner WHERE n.nspname = 'mesh' OR server AND n.nspname = 'mesh_internal')
     || CASE WHEN NOT server THEN mesh_internal.run_by_callers() END
 $$;
 
@@ -61,10 +62,10 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT '{kinds,schema_version,schema_types,schema_fields,schema_parts,formats,rules,editable_views,editable_columns}'::text[]
 $$;
 
--- views_of_users lists the views for users: those in mesh that are not deprecated.
+-- views_of_users lists the views for users: those in mesh that are not deprecated, nor somebody else's.
 CREATE OR REPLACE FUNCTION mesh_internal.views_of_users() RETURNS regclass[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT ARRAY(SELECT c.oid FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'v' AND (obj_description(c.oid, 'pg_class') LIKE 'Deprecated%') IS NOT TRUE)
+  SELECT ARRAY(SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspowner = c.relowner WHERE n.nspname = 'mesh' AND c.relkind = 'v' AND (obj_description(c.oid, 'pg_class') LIKE 'Deprecated%') IS NOT TRUE)
 $$;
 
 -- run_by_callers lists the functions of mesh_internal that tenants must be able to execute. If a
@@ -132,6 +133,23 @@ BEGIN
   END IF;
 END $$;
 
+-- revoke_everything revokes what roles, as SQL has them, may do with the objects of the mesh. If somebody else
+-- has put one there, it is left to them.
+CREATE OR REPLACE FUNCTION mesh_internal.revoke_everything(roles text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  object text;
+BEGIN
+  EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA mesh, mesh_internal FROM %1$s; REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh, mesh_internal FROM %1$s', roles);
+EXCEPTION WHEN insufficient_privilege THEN
+  FOR object IN
+    SELECT 'TABLE ' || c.oid::regclass FROM pg_class c WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND pg_has_role(c.relowner, 'MEMBER')
+    UNION ALL SELECT 'ROUTINE ' || p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND pg_has_role(p.proowner, 'MEMBER')
+  LOOP
+    EXECUTE format('REVOKE ALL ON %s FROM %s', object, roles);
+  END LOOP;
+END $$;
+
 -- set_privileges grants a role the plain privileges that its grants need, and revokes all others. The
 -- owner may have grants of a time when it was not the owner.
 CREATE OR REPLACE FUNCTION mesh_internal.set_privileges(role text) RETURNS void
@@ -143,8 +161,8 @@ BEGIN
   IF mesh_internal.is_owner(role) THEN
     RETURN;
   END IF;
-  EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA mesh, mesh_internal FROM %1$I; REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh, mesh_internal FROM %1$I;
-    REVOKE ALL ON SCHEMA mesh, mesh_internal FROM %1$I', role);
+  PERFORM mesh_internal.revoke_everything(quote_ident(role));
+  EXECUTE format('REVOKE ALL ON SCHEMA mesh, mesh_internal FROM %I', role);
   IF server IS NULL THEN
     RETURN;
   END IF;
@@ -202,7 +220,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT g.role, CASE WHEN NOT g.present THEN 'are of a role that is not there, and give nothing: it was dropped or renamed, or was missing at a restore'
       WHEN r.bare THEN 'give nothing: the privileges that come with them were not restored'
       ELSE 'are of a role that was dropped or renamed, or was missing at a restore, and give nothing: another role has its name now' END,
-    CASE WHEN NOT g.present THEN format('run: SELECT mesh.revoke_all(%L); or, if the role is to come back, create it and grant it anew what mesh.grants lists', g.role)
+    CASE WHEN NOT g.present THEN format('run: SELECT mesh.revoke_all(%L); or, if the role is to come back, note what mesh.grants lists, for the first grant forgets it, create the role, and grant it all anew', g.role)
       WHEN r.bare THEN 'run mcp-server migrate up, which grants them again'
       ELSE format('run: SELECT mesh.revoke_all(%L); grant anew what is meant for the role of today', g.role) END
   FROM (SELECT DISTINCT e.role, e.role_id IS NOT NULL AS present FROM mesh_internal.every_grant e WHERE NOT e.held AND NOT mesh_internal.is_owner(e.role)) g, restored r
@@ -239,8 +257,7 @@ BEGIN
     OR EXISTS (SELECT FROM pg_class WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND relkind IN ('r', 'v') AND relacl IS NULL)
     OR EXISTS (SELECT FROM mesh_internal.lacked_privileges())
     OR EXISTS (SELECT FROM mesh_internal.namespace_grants g WHERE g.role = ANY (roles) AND g.privilege <> 'server' AND has_table_privilege(g.role, 'mesh.resources', 'DELETE')) THEN
-    REVOKE ALL ON ALL TABLES IN SCHEMA mesh, mesh_internal FROM PUBLIC;
-    REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh, mesh_internal FROM PUBLIC;
+    PERFORM mesh_internal.revoke_everything('PUBLIC');
     PERFORM mesh_internal.set_privileges(role) FROM unnest(roles) role;
   END IF;
 END $$;
@@ -251,7 +268,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF to_regrole(quote_ident(role)) IS NULL THEN
     RAISE undefined_object USING MESSAGE = format('there is no role %s', coalesce(quote_ident(role), 'NULL')),
-      HINT = CASE WHEN role = 'public' THEN 'grant to a role, and make others members of it' ELSE format('CREATE ROLE %I LOGIN', role) END;
+      HINT = CASE WHEN role = 'public' THEN 'grant to a role, and make others members of it' WHEN role IS NOT NULL THEN format('CREATE ROLE %I LOGIN', role) ELSE 'name one' END;
   ELSIF (namespace IN ('', '*') OR char_length(namespace) <= 63 AND namespace ~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') IS NOT TRUE THEN
     RAISE invalid_parameter_value USING MESSAGE = format('%L is not a valid namespace', namespace),
       HINT = 'name one; write * for all, and an empty string for what belongs to no namespace';

@@ -159,6 +159,13 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE w.ev_class = to_regclass(view) AND p.refclassid = 'pg_class'::regclass AND p.refobjid = to_regclass(other))
 $$;
 
+-- elsewhere returns a table of another schema that has the name of one.
+CREATE OR REPLACE FUNCTION mesh_internal.elsewhere(name text) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE c.relname = (parse_ident(elsewhere.name))[2] AND c.relkind = 'r' AND n.nspname NOT IN ('mesh', 'mesh_internal') AND n.nspname !~ '^pg_' ORDER BY n.nspname LIMIT 1
+$$;
+
 -- has_rows_of reports whether a function takes or returns rows of a table.
 CREATE OR REPLACE FUNCTION mesh_internal.has_rows_of(function text, relation text) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -203,6 +210,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT d.kind, d.name, CASE
       WHEN d.old IS NOT NULL AND d.certain THEN format('is not of the mesh: somebody has renamed %s to it', d.old)
       WHEN d.new IS NOT NULL AND d.certain THEN format('is missing: somebody has renamed it to %s', d.new)
+      WHEN d.kind = 'table' AND d.present IS NULL AND mesh_internal.elsewhere(d.name) IS NOT NULL THEN format('is missing: somebody has moved it to another schema, as %s, or dropped it', mesh_internal.elsewhere(d.name))
       WHEN d.noted IS NULL THEN 'is not of the mesh: somebody has added it'
       WHEN d.present IS NULL THEN 'is missing: somebody has dropped it'
       WHEN d.kind IN ('function', 'view', 'policy') THEN 'is not what the migration made: somebody has replaced it'
@@ -217,6 +225,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       WHEN d.old IS NOT NULL AND d.certain THEN format('keep it, and do what the advice about %s says', d.old)
       WHEN d.old IS NOT NULL AND d.kind = 'column' THEN format('if it has the data of %s, which is missing, rename it to that. Otherwise %s', d.old, mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
       WHEN d.kind IN ('view', 'table') AND d.new IS NOT NULL AND d.certain THEN format('run: ALTER %s %s.%s RENAME TO %s', upper(d.kind), quote_ident((parse_ident(d.name))[1]), d.new, mesh_internal.local_name(d.name))
+      WHEN d.kind = 'table' AND d.present IS NULL AND mesh_internal.elsewhere(d.name) IS NOT NULL THEN format('if %s has its rows, run: ALTER TABLE %1$s SET SCHEMA %s; otherwise %s', mesh_internal.elsewhere(d.name),
+        (parse_ident(d.name))[1], mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
       WHEN d.kind IN ('view', 'table') THEN mesh_internal.advice_about(d.kind, d.name, d.noted, d.present)
       WHEN d.new IS NOT NULL AND d.sole AND d.certain THEN format('run: ALTER TABLE %s RENAME COLUMN %s TO %s', mesh_internal.table_in(d.name), d.new, mesh_internal.last_in(d.name))
       WHEN d.new IS NOT NULL THEN format('find out whether %s has its data, and rename that one back: ALTER TABLE %s RENAME COLUMN … TO %s. Otherwise %s', d.new, mesh_internal.table_in(d.name), mesh_internal.last_in(d.name),
@@ -229,17 +239,40 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   ORDER BY d.kind, d.name
 $$;
 
+-- told_owners names the first objects of the mesh that belong to somebody else than its owner, who may not
+-- use them then, as after a restore by a superuser, and says how many more there are.
+CREATE OR REPLACE FUNCTION mesh_internal.told_owners() RETURNS TABLE (kind text, name text, difference text, advice text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  WITH owner AS (SELECT n.nspowner AS oid, quote_ident(pg_get_userbyid(n.nspowner)) AS name FROM pg_namespace n WHERE n.nspname = 'mesh'),
+  made AS MATERIALIZED (SELECT i.kind, i.name FROM mesh_internal.installed_objects i WHERE i.state <> 'foreign' AND i.kind IN ('table', 'view', 'function')),
+  owned AS (
+    SELECT m.kind, m.name, c.relowner AS by FROM pg_class c JOIN made m ON m.name = c.oid::regclass::text AND m.kind <> 'function' WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[])
+    UNION ALL SELECT m.kind, m.name, p.proowner FROM pg_proc p JOIN made m ON m.name = p.oid::regprocedure::text AND m.kind = 'function' WHERE p.pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[])
+    UNION ALL SELECT 'schema', n.nspname, n.nspowner FROM pg_namespace n WHERE n.nspname = 'mesh_internal'
+  )
+  SELECT f.kind, f.name || CASE WHEN f.place = 20 AND f.total > 20 THEN format(', and %s more', f.total - 20) ELSE '' END,
+    format('belongs to %s, and not to the owner of the mesh, %s, who may not use it', quote_ident(pg_get_userbyid(f.by)), f.owner),
+    format('run: ALTER %s %s OWNER TO %s; or mcp-server migrate up as a superuser, which gives it all back', CASE f.kind WHEN 'function' THEN 'ROUTINE' ELSE upper(f.kind) END, f.name, f.owner)
+  FROM (SELECT w.*, o.name AS owner, row_number() OVER (ORDER BY w.kind, w.name) AS place, count(*) OVER () AS total FROM owned w, owner o WHERE w.by <> o.oid) f WHERE f.place <= 20 ORDER BY f.place
+$$;
+
 -- told_resources names the first of the resources that were changed or deleted around the triggers, and
--- says how many more there are.
+-- says how many more there are, and how many that the history does not know any more.
 CREATE OR REPLACE FUNCTION mesh_internal.told_resources() RETURNS TABLE (name text, difference text, advice text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT concat_ws(' ', f.kind, concat_ws('/', nullif(f.namespace, ''), f.name)) || CASE WHEN f.place = 20 AND f.total > 20 THEN format(', and %s more', f.total - 20) ELSE '' END,
-    format(f.difference, f.revision), 'run: SELECT mesh.adopt(), which makes a revision of the change, that can be reverted'
-  FROM (SELECT c.*, row_number() OVER (ORDER BY c.kind, c.namespace, c.name) AS place, count(*) OVER () AS total FROM (
-      SELECT a.kind, a.namespace, a.name, a.revision, 'is not what revision %s made it: somebody has changed it with triggers off' AS difference FROM mesh_internal.changed_around a
-      UNION ALL
-      SELECT d.kind, d.namespace, d.name, d.revision, 'is missing, and revision %s left it: somebody has deleted it with triggers off' FROM mesh_internal.deleted_around d) c) f
-  WHERE f.place <= 20 ORDER BY f.place
+  WITH deleted AS MATERIALIZED (TABLE mesh_internal.deleted_around), found AS (
+    SELECT c.kind, c.namespace, c.name, format('is not what revision %s made it: somebody has changed it with triggers off', c.revision) AS difference FROM mesh_internal.changed_around c
+    UNION ALL
+    SELECT d.kind, d.namespace, d.name, format('is missing, and revision %s left it: somebody has deleted it with triggers off', d.revision) FROM deleted d
+  )
+  (SELECT concat_ws(' ', f.kind, concat_ws('/', nullif(f.namespace, ''), f.name)) || CASE WHEN f.place = 20 AND f.total > 20 THEN format(', and %s more', f.total - 20) ELSE '' END,
+    f.difference, 'run: SELECT mesh.adopt(), which makes a revision of the change, that can be reverted'
+  FROM (SELECT n.*, row_number() OVER (ORDER BY n.kind, n.namespace, n.name) AS place, count(*) OVER () AS total FROM found n) f WHERE f.place <= 20 ORDER BY f.place)
+  UNION ALL
+  SELECT CASE u.missing WHEN 1 THEN '1 resource' ELSE u.missing || ' resources' END,
+    'missing, and the history does not know which any more: somebody has deleted as many with triggers off, or deleted and made them again',
+    'restore them from a backup, if they are to be there; SELECT mesh.adopt() counts anew'
+  FROM (SELECT mesh_internal.missing_rows() - (SELECT count(*) FROM deleted) AS missing) u WHERE u.missing > 0
 $$;
 
 CREATE OR REPLACE FUNCTION mesh.check_installation() RETURNS TABLE (kind text, name text, difference text, advice text)
@@ -258,6 +291,7 @@ BEGIN
   END IF;
   RETURN QUERY SELECT * FROM mesh_internal.explained_objects();
   told := told OR FOUND;
+  RETURN QUERY SELECT * FROM mesh_internal.told_owners();
   BEGIN
     RETURN QUERY SELECT 'grants', g.* FROM mesh_internal.told_grants() g;
   EXCEPTION WHEN undefined_table OR undefined_column OR undefined_function OR undefined_object THEN
@@ -274,4 +308,4 @@ BEGIN
   END;
 END $$;
 
-COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped; grants that give nothing, or less than they should, as of roles that were dropped or renamed, or were missing at a restore; resources that were changed or deleted with triggers off; and what to do about each. Empty if all is as it was made. For the owner and servers.';
+COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped, or belong to somebody else than the owner; grants that give nothing, or less than they should, as of roles that were dropped or renamed, or were missing at a restore; resources that were changed or deleted with triggers off; and what to do about each. Empty if all is as it was made. For the owner and servers.';

@@ -16,7 +16,7 @@ BEGIN
     END IF;
     PERFORM mesh_internal.set_privileges(role);
   ELSIF revoked = 0 THEN -- most likely it is misspelt
-    RAISE undefined_object USING MESSAGE = format('there is no role %s, and no grant to one of that name', quote_ident(role)), HINT = 'see mesh.grants';
+    RAISE undefined_object USING MESSAGE = format('there is no role %s, and no grant to one of that name', coalesce(quote_ident(role), 'NULL')), HINT = 'see mesh.grants';
   END IF;
   RETURN revoked;
 END $$;

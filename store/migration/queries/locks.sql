@@ -50,8 +50,8 @@ DO $$ BEGIN IF NOT pg_try_advisory_xact_lock({{MigrationLock}}) AND (SELECT h.co
 SELECT oid FROM pg_catalog.pg_namespace WHERE nspname IN ('mesh', 'mesh_internal')
 
 -- fragment: Holders
-SELECT coalesce(string_agg(format('%s (pid %s, for %s s)', coalesce(nullif(application_name, ''), 'a session'), pid,
-  round(extract(epoch FROM clock_timestamp() - xact_start))), ', ' ORDER BY xact_start), 'nobody now')
+SELECT coalesce(string_agg(format('%s (pid %s%s)', coalesce(nullif(application_name, ''), 'a session'), pid,
+  CASE WHEN xact_start IS NOT NULL THEN format(', for %s s', round(extract(epoch FROM clock_timestamp() - xact_start))) END), ', ' ORDER BY xact_start), 'nobody now')
 FROM (SELECT DISTINCT a.* FROM pg_catalog.pg_stat_activity a JOIN pg_catalog.pg_locks l USING (pid)
   JOIN pg_catalog.pg_class c ON c.oid = l.relation AND c.relnamespace IN ({{Schemas}}) AND c.relkind IN ('r', 'v')
   WHERE l.granted AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())

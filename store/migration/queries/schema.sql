@@ -18,12 +18,16 @@ SELECT to_regclass('mesh.schema_version') IS NOT NULL
 -- The steps that the schema has made.
 SELECT version_id, tstamp FROM mesh.schema_version WHERE is_applied AND version_id > 0
 
--- name: HasInternal
--- Whether the schema has version 39 or later.
-SELECT to_regclass('mesh_internal.installation') IS NOT NULL
+-- name: Applied
+-- The same, and the row that is there before the first step.
+SELECT version_id FROM mesh.schema_version WHERE is_applied
 
 -- fragment: InternalExists
 EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'mesh_internal') AND c.relname = 'installation')
+
+-- name: HasInternal
+-- Whether the schema has version 39 or later, also for a role that may not look into it.
+SELECT {{InternalExists}}
 
 -- name: HalfWithVersions
 -- Whether the schema mesh_internal has what a migration made there, and whether it should, by the table of versions. The
@@ -73,16 +77,55 @@ SELECT to_regprocedure('mesh.check_installation()') IS NOT NULL
 SELECT kind, name, difference, advice FROM mesh.check_installation()
 
 -- name: RegainOwnership
--- Gives the owner of the schemas what it has by default, if somebody has revoked it: nothing that connects
--- as the owner works without. It may always grant that to itself.
+-- Gives the owner of the schema what is of the mesh and somebody else has, as after a restore or a migration
+-- of theirs, if this role may; and the privileges on it that somebody has revoked. Nothing that connects as the
+-- owner works without. It may always grant those to itself.
 DO $$
 DECLARE
-  lost record;
+  owner oid := (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'mesh');
+  lost  record;
 BEGIN
-  FOR lost IN SELECT n.nspname, pg_get_userbyid(n.nspowner) AS owner FROM pg_namespace n WHERE n.nspname IN ('mesh', 'mesh_internal') AND NOT (has_schema_privilege(n.nspowner, n.oid, 'USAGE') AND has_schema_privilege(n.nspowner, n.oid, 'CREATE')) LOOP
-    EXECUTE format('GRANT ALL ON SCHEMA %1$I TO %2$I; GRANT ALL ON ALL TABLES IN SCHEMA %1$I TO %2$I; GRANT ALL ON ALL ROUTINES IN SCHEMA %1$I TO %2$I', lost.nspname, lost.owner);
+  PERFORM set_config('search_path', 'pg_catalog', true); -- as when the names were noted
+  IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace IN ({{Schemas}}) AND c.relname = 'installed_objects' AND has_schema_privilege(c.relnamespace, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')) THEN
+    FOR lost IN
+      SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END AS kind, i.name FROM pg_class c JOIN mesh_internal.installed_objects i ON i.name = c.oid::regclass::text
+        WHERE c.relnamespace IN ({{Schemas}}) AND c.relkind IN ('r', 'v') AND i.kind IN ('table', 'view') AND i.state <> 'foreign' AND c.relowner <> owner AND pg_has_role(c.relowner, 'MEMBER')
+      UNION ALL
+      SELECT 'ROUTINE', i.name FROM pg_proc p JOIN mesh_internal.installed_objects i ON i.name = p.oid::regprocedure::text
+        WHERE p.pronamespace IN ({{Schemas}}) AND i.kind = 'function' AND i.state <> 'foreign' AND p.proowner <> owner AND pg_has_role(p.proowner, 'MEMBER')
+      UNION ALL
+      SELECT 'TYPE', c.oid::regclass::text FROM pg_class c WHERE c.relnamespace IN ({{Schemas}}) AND c.relkind = 'c' AND c.relowner <> owner AND pg_has_role(c.relowner, 'MEMBER')
+      UNION ALL
+      SELECT 'SCHEMA', 'mesh_internal' FROM pg_namespace n WHERE n.nspname = 'mesh_internal' AND n.nspowner <> owner AND pg_has_role(n.nspowner, 'MEMBER')
+    LOOP
+      EXECUTE format('ALTER %s %s OWNER TO %I', lost.kind, lost.name, pg_get_userbyid(owner));
+    END LOOP;
+  END IF;
+  FOR lost IN
+    SELECT 'SCHEMA' AS kind, n.oid::regnamespace::text AS name, n.nspowner AS owner FROM pg_namespace n
+      WHERE n.oid IN ({{Schemas}}) AND pg_has_role(n.nspowner, 'MEMBER') AND NOT (has_schema_privilege(n.nspowner, n.oid, 'USAGE') AND has_schema_privilege(n.nspowner, n.oid, 'CREATE'))
+    UNION ALL
+    SELECT 'TABLE', c.oid::regclass::text, c.relowner FROM pg_class c
+      WHERE c.relnamespace IN ({{Schemas}}) AND c.relkind IN ('r', 'v') AND c.relacl IS NOT NULL AND pg_has_role(c.relowner, 'MEMBER')
+        AND EXISTS (SELECT FROM unnest('{SELECT,INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER}'::text[]) privilege WHERE NOT has_table_privilege(c.relowner, c.oid, privilege))
+    UNION ALL
+    SELECT 'ROUTINE', p.oid::regprocedure::text, p.proowner FROM pg_proc p
+      WHERE p.pronamespace IN ({{Schemas}}) AND p.proacl IS NOT NULL AND pg_has_role(p.proowner, 'MEMBER') AND NOT has_function_privilege(p.proowner, p.oid, 'EXECUTE')
+  LOOP
+    EXECUTE format('GRANT ALL ON %s %s TO %I', lost.kind, lost.name, pg_get_userbyid(lost.owner));
   END LOOP;
 END $$
+
+-- name: ActAsOwner
+-- Has a member of the owner of the schema act as that, or else what it makes is its own, and the owner may not
+-- use it. The argument says whether that ends with the transaction.
+SELECT set_config('role', pg_get_userbyid(n.nspowner), $1) FROM pg_namespace n WHERE n.nspname = 'mesh' AND pg_get_userbyid(n.nspowner) <> current_user
+
+-- name: NotedVersion
+-- The version that the schema has by what a migration noted of it last, if what it installed then is still
+-- there; 0 if nobody knows.
+SELECT coalesce(max(CASE WHEN n.noted[2] <> '' AND n.noted[2] = n.installed ->> 'code_digest' AND n.noted[3] = n.installed ->> 'views_digest' THEN n.noted[1]::bigint END), 0)
+FROM (SELECT to_jsonb(i) AS installed, string_to_array(to_jsonb(i) ->> 'noted_digest', ' ') AS noted FROM mesh_internal.installation i) n
 
 -- name: TableNamed
 -- Where a table is that the schemas have; empty if nowhere.
