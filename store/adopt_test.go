@@ -315,7 +315,7 @@ func TestADeletionAroundTheTriggersIsToldAndAdopted(t *testing.T) {
 	db.stray("d", "new")
 	db.stray("e", "new")
 	db.Exec("DELETE FROM mesh.resources WHERE name = 'e'") // which was never counted
-	require.Len(t, collect[string](db, told), 2, "what came does not make up for what went")
+	require.Len(t, collect[string](db, told), 2)
 	require.Equal(t, int64(3), db.adopt())
 	require.Equal(t, "adopted 1 resource that came around the triggers, as out of a dump of its table, and the deletion of 2 resources with triggers off", value[string](db, "SELECT message FROM mesh.revisions WHERE revision = 9"))
 	require.Zero(t, db.adopt())
@@ -403,9 +403,10 @@ func TestAdoptingWhileOthersWrite(t *testing.T) {
 		})
 	}
 	require.NoError(t, group.Wait())
-	db.adopt()
-	require.Zero(t, db.adopt())
-	require.Equal(t, value[int64](db, "SELECT count(xid) FROM mesh.resources"), value[int64](db, "SELECT resources FROM mesh_internal.transactions WHERE revision = mesh.newest_revision()"))
+	for adopted := db.adopt(); adopted > 0; { // what came makes up for what went, until it is adopted
+		adopted = db.adopt()
+	}
+	require.Equal(t, value[int64](db, "SELECT count(*) FROM mesh.resources"), value[int64](db, "SELECT resources FROM mesh_internal.transactions WHERE revision = mesh.newest_revision()"))
 
 	now, last := storetest.Tables(t, storetest.Feed(t, s))
 	known := storetest.State{}

@@ -380,7 +380,7 @@ BEGIN
     application = current_setting('application_name'),
     message     = coalesce(current_setting('mesh.message', true), ''),
     size        = t.size,
-    resources   = coalesce(last.resources + gained, (SELECT count(r.xid) FROM mesh.resources r))
+    resources   = coalesce(last.resources + gained, (SELECT count(*) FROM mesh.resources))
   WHERE x.id = t.id
   RETURNING x.* INTO t;
   RETURN t;

@@ -1,13 +1,12 @@
 -- Rows of mesh.resources can be deleted around the triggers. The history knows what there was, and each
 -- revision notes how many resources it left (40_revisions.sql).
 
--- missing_rows returns how many resources there are fewer than the newest revision left. Of rows that came
--- around the triggers those have no xid that did not come from a dump, and do not count before they are
--- adopted. Others may make up for what is missing; and what was deleted around them and made again is counted
--- twice, until note_deleted counts anew.
+-- missing_rows returns how many resources there are fewer than the newest revision left. Rows that came
+-- around the triggers make up for what is missing until they are adopted; and what was deleted around them and
+-- made again counts twice, until count_anew.
 CREATE OR REPLACE FUNCTION mesh_internal.missing_rows() RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT greatest(t.resources - (SELECT count(r.xid) FROM mesh.resources r)
+  SELECT greatest(t.resources - (SELECT count(*) FROM mesh.resources)
       + (SELECT count(*) FILTER (WHERE c.before_spec IS NULL OR c.before_revision IS NULL) - count(*) FILTER (WHERE c.after_spec IS NULL) -- what the running transaction gained
          FROM mesh_internal.running_transaction x JOIN mesh_internal.changes c ON c.transaction_id = x.id WHERE x.revision IS NULL), 0)
   FROM mesh_internal.transactions t WHERE t.revision IS NOT NULL ORDER BY t.revision DESC LIMIT 1
@@ -38,8 +37,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- note_deleted records the missing rows as deleted, and returns how many there were. Nobody may write
--- meanwhile, for a resource that somebody makes again is not missing. If the history knows nothing of
--- what is missing, because it was pruned, the rows are counted anew.
+-- meanwhile, for a resource that somebody makes again is not missing.
 CREATE OR REPLACE FUNCTION mesh_internal.note_deleted(of bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -50,8 +48,14 @@ BEGIN
   SELECT of, d.kind, d.api_group, d.namespace, d.name, l.after_spec, l.after_labels, l.after_annotations, l.revision, l.generation, l.created_at, l.begun_at
   FROM mesh_internal.deleted_around d, mesh_internal.last_known(d.kind, d.api_group, d.namespace, d.name) l;
   GET DIAGNOSTICS noted = ROW_COUNT;
-  IF noted = 0 AND NOT EXISTS (SELECT FROM mesh_internal.running_transaction) THEN
-    UPDATE mesh_internal.transactions t SET resources = (SELECT count(r.xid) FROM mesh.resources r) WHERE t.revision = mesh.newest_revision();
-  END IF;
   RETURN noted;
+END $$;
+
+-- count_anew has the newest revision leave as many resources as there are, if the history does not know what
+-- is missing, because it was pruned. Nobody may write meanwhile.
+CREATE OR REPLACE FUNCTION mesh_internal.count_anew() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  UPDATE mesh_internal.transactions t SET resources = (SELECT count(*) FROM mesh.resources)
+    WHERE t.revision = mesh.newest_revision() AND NOT EXISTS (SELECT FROM mesh_internal.running_transaction);
 END $$;

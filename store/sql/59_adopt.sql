@@ -89,12 +89,13 @@ DECLARE
   places tid[];
   id     bigint;
   went   bigint := 0;
+  fewer  boolean := seen IS NULL AND mesh_internal.missing_rows() > 0; -- to look for what is missing takes too long for every call
 BEGIN
   IF NOT mesh_internal.speaks_for_others() THEN
     PERFORM mesh_internal.require_owner('adopt resources');
   END IF;
   seen := pg_snapshot_xmin(pg_current_snapshot());
-  IF before IS NULL AND mesh_internal.missing_rows() > 0 THEN -- to look for what is missing takes too long for every call
+  IF fewer THEN
     LOCK TABLE mesh.resources IN SHARE MODE;
     id := (mesh_internal.current_transaction()).id;
     went := mesh_internal.note_deleted(id);
@@ -115,7 +116,9 @@ BEGIN
     WHERE c.transaction_id = id AND r.ctid = ANY (places) AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
     PERFORM mesh_internal.end_own_work('numbering');
   END IF;
-  IF adopted + went > 0 THEN
+  IF adopted + went = 0 AND fewer AND mesh_internal.missing_rows() > 0 THEN
+    PERFORM mesh_internal.count_anew();
+  ELSIF adopted + went > 0 THEN
     PERFORM set_config('mesh.author', 'mesh.adopt', true), mesh_internal.begin_own_work('adopting'),
       set_config('mesh.message', mesh_internal.adopted_in_words(adopted, went), true), mesh_internal.expect_number(id);
   END IF;
