@@ -93,6 +93,26 @@ func TestContextCommands(t *testing.T) {
 	}
 }
 
+// A variable that a script has not set makes -n empty: that is no namespace, but as if -n were not given.
+func TestAnEmptyNamespaceIsNone(t *testing.T) {
+	t.Parallel()
+	m, c := clitest.Bookinfo(t), clitest.NewConfigured(t)
+	c.OK("context", "set", "shop", "--server", m.Address, "--insecure", "-n", "prod")
+	require.Equal(t, "virtualservice.networking.istio.io/prod/reviews\n", c.OK("get", "vs", "-o", "name", "-n", ""), "the context's")
+	c.Env["PGMESH_NAMESPACE"] = "default"
+	require.Equal(t, "virtualservice.networking.istio.io/default/ratings\n", c.OK("get", "vs/ratings", "-o", "name", "--namespace="), "the environment's")
+	delete(c.Env, "PGMESH_NAMESPACE")
+
+	require.Contains(t, m.Run("wait", "vs/reviews", "-n", "", "--for=delete", "--timeout", "1ms").Err, "timed out waiting for delete on VirtualService default/reviews")
+	require.Contains(t, m.OK("export", "-n", ""), "namespace: prod", "all, as without -n")
+	require.Contains(t, m.OK("get", "vs", "-n", "", "-A", "-o", "name"), "/prod/reviews")
+
+	r := c.Run("context", "set", "shop", "-n", "")
+	require.Equal(t, 2, r.Code)
+	require.Contains(t, r.Err, "-n names no namespace: --unset namespace leaves it to its default")
+	require.Contains(t, c.OK("context", "show"), "namespace   prod\n")
+}
+
 func TestDamagedContextFileIsNamed(t *testing.T) {
 	t.Parallel()
 	c := clitest.NewConfigured(t)

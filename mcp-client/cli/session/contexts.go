@@ -148,6 +148,9 @@ func (s *Session) Other(cmd *cobra.Command, word string) (*Session, error) {
 
 // StoreGiven stores the flags of the command line in a context.
 func (s *Session) StoreGiven(cmd *cobra.Command, into contexts.Context, unset []string) error {
+	if s.unnamed {
+		return failure.Usage(cmd, errors.New("-n names no namespace: --unset namespace leaves it to its default"))
+	}
 	known := contextSettings(cmd.Flags())
 	for _, key := range unset {
 		if !slices.Contains(known, key) {

@@ -28,7 +28,8 @@ type Session struct {
 	Context        string // the name of the context to use, "" for the current one
 	Started        bool   // the arguments have been parsed
 
-	given map[string]bool // the flags given on the command line
+	given   map[string]bool // the flags given on the command line
+	unnamed bool            // -n was given, and names no namespace
 }
 
 // New returns the session of a run whose arguments have not been read yet.

@@ -63,14 +63,28 @@ func (s *Session) Complete(f *pflag.FlagSet) error {
 }
 
 func (s *Session) begin(f *pflag.FlagSet) error {
+	if err := s.leaveEmptyNamespace(f); err != nil {
+		return err
+	}
 	s.given = map[string]bool{}
-	f.Visit(func(flag *pflag.Flag) { s.given[flag.Name] = true }) // before the environment sets more
+	f.Visit(func(flag *pflag.Flag) { s.given[flag.Name] = flag.Changed }) // before the environment sets more
 	if err := s.readEnvironment(f); err != nil {
 		return err
 	}
 	s.Namespace.Chosen = f.Changed("namespace")
 	s.Started = true
 	return nil
+}
+
+// leaveEmptyNamespace takes -n without a name for none, as kubectl does: it is a variable of a script that is not set, and no
+// resource is in a namespace without a name.
+func (s *Session) leaveEmptyNamespace(f *pflag.FlagSet) error {
+	flag := f.Lookup("namespace")
+	if s.unnamed = flag != nil && flag.Changed && flag.Value.String() == ""; !s.unnamed {
+		return nil
+	}
+	flag.Changed = false
+	return flag.Value.Set(flag.DefValue)
 }
 
 // withoutServer reports whether a command needs no server, and so works even if the contexts are
