@@ -19,7 +19,18 @@ type Wanted struct {
 
 // Parse parses "KIND", "KIND,KIND", "all", "KIND NAME..." and "KIND/NAME..."; a NAME may be
 // "NAMESPACE/NAME".
-func Parse(args []string) ([]Wanted, error) { return ParseOf(args, kinds.ByName) }
+func Parse(args []string) ([]Wanted, error) { return ParseOf(args, resourceOf) }
+
+// ErrSecrets refuses secrets where only resources can be meant.
+var ErrSecrets = errors.New("this command does not take secrets: mcp-client get, describe and delete do, apply -f FILE makes one what the file says, and mcp-client secret --help tells more")
+
+// resourceOf finds a kind by name, which must not be Secret.
+func resourceOf(word string) (*kinds.Kind, error) {
+	if kinds.IsSecretName(word) {
+		return nil, ErrSecrets
+	}
+	return kinds.ByName(word)
+}
 
 // ResourceOrSecret finds a kind by name, Secret included.
 func ResourceOrSecret(word string) (*kinds.Kind, error) {

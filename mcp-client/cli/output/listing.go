@@ -29,7 +29,9 @@ func (p *Printer) PrintListing(l Listing) error {
 		columns = slices.Concat(l.Columns, l.Wide)
 	}
 	w := NewRows(p.Out)
-	w.Row(columns...)
+	if !p.NoHeaders {
+		w.Row(columns...)
+	}
 	for _, cells := range l.rows {
 		w.Row(cells[:len(columns)]...)
 	}

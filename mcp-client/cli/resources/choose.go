@@ -71,6 +71,8 @@ func (p program) choiceOf(cmd *cobra.Command, args []string, c choosing) ([]argu
 	query, err := arguments.Parse(args)
 	named := slices.ContainsFunc(query, func(q arguments.Wanted) bool { return q.Name != "" })
 	switch {
+	case errors.Is(err, arguments.ErrSecrets) && cmd.Name() == "delete":
+		err = errors.New("delete takes secrets by their names alone: mcp-client get secrets -l LABELS -o name lists names")
 	case named || c.all && c.labels != "":
 		err = errChoice
 	case err == nil && args[0] == "all" && !p.Namespace.Chosen && !p.Namespace.All:

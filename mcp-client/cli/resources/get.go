@@ -56,7 +56,7 @@ leaves out, and metadata.resourceVersion, the revision that changed the resource
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if secrets.Asked(args) {
-				return secrets.List(cmd, p.Session, args)
+				return p.getSecrets(cmd, args, g, labels)
 			}
 			if err := g.chooses(args, labels, fields, sorting); err != nil {
 				return failure.Usage(cmd, err)

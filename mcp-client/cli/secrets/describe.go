@@ -15,7 +15,7 @@ import (
 // Describe tells everything about the secrets that arguments ask for but their values, for people.
 func Describe(cmd *cobra.Command, s *session.Session, args []string) error {
 	p := program{s}
-	list, missing, err := p.find(cmd, args)
+	list, _, missing, err := p.find(cmd, args, Choice{})
 	if err != nil {
 		return err
 	}

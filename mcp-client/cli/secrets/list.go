@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/internal/selector"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
@@ -22,6 +23,7 @@ import (
 
 // secretInfo is the printed form of a secret, without its values.
 type secretInfo struct {
+	Metadata  metadata          `json:"metadata"`
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
 	Type      string            `json:"type"`
@@ -38,21 +40,41 @@ type secretInfo struct {
 	Updated   *time.Time        `json:"updatedAt,omitempty"`
 }
 
-// Asked reports whether arguments ask for secrets: "secret", "secret NAME..." or "secret/NAME...".
+// metadata is where every resource has its name, for templates that are of any kind.
+type metadata struct {
+	Name      string            `json:"name"`
+	Namespace string            `json:"namespace"`
+	Labels    map[string]string `json:"labels,omitempty"`
+}
+
+// Choice says which of the secrets that arguments ask for are meant, and how they are printed.
+type Choice struct {
+	Labels        selector.Selector
+	IgnoreMissing bool
+	Single        bool // one that is asked for by name is an object, as each resource is
+}
+
+// Asked reports whether arguments ask for secrets: "secret", "secret NAME..." or "secret/NAME...", also beside other kinds.
 func Asked(args []string) bool {
 	if len(args) == 0 {
 		return false
 	}
-	kind, _, _ := strings.Cut(args[0], "/")
-	return kinds.IsSecretName(kind)
+	list, _, _ := strings.Cut(args[0], "/")
+	return slices.ContainsFunc(strings.Split(list, ","), kinds.IsSecretName)
 }
 
 // List lists the secrets that arguments ask for.
-func List(cmd *cobra.Command, s *session.Session, args []string) error {
+func List(cmd *cobra.Command, s *session.Session, args []string, c Choice) error {
 	p := program{s}
-	list, missing, err := p.find(cmd, args)
+	list, wanted, missing, err := p.find(cmd, args, c)
 	if err != nil || len(list) == 0 && p.Output.IsTable() {
 		return cmp.Or(err, missing)
+	}
+	if single := c.Single && len(wanted) == 1 && wanted[0].Name != ""; single && p.Output.IsTree() {
+		if len(list) == 1 {
+			return p.PrintTree(list[0])
+		}
+		return missing
 	}
 	if err := p.printSecrets(list); err != nil {
 		return err
@@ -61,19 +83,19 @@ func List(cmd *cobra.Command, s *session.Session, args []string) error {
 }
 
 // find asks for secrets, and tells which of those that are named do not exist.
-func (p program) find(cmd *cobra.Command, args []string) (list []secretInfo, missing, err error) {
-	wanted, err := arguments.ParseOf(args, func(word string) (*kinds.Kind, error) {
+func (p program) find(cmd *cobra.Command, args []string, c Choice) (list []secretInfo, wanted []arguments.Wanted, missing, err error) {
+	wanted, err = arguments.ParseOf(args, func(word string) (*kinds.Kind, error) {
 		if !kinds.IsSecretName(word) {
 			return nil, fmt.Errorf("%s is no secret: ask for secrets by themselves", word)
 		}
 		return kinds.Secret, nil
 	})
 	if err != nil {
-		return nil, nil, failure.Usage(cmd, err)
+		return nil, nil, nil, failure.Usage(cmd, err)
 	}
 	all, err := p.all(cmd.Context(), wanted)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	list = []secretInfo{}
 	var absent []error
@@ -82,15 +104,15 @@ func (p program) find(cmd *cobra.Command, args []string) (list []secretInfo, mis
 		if len(found) == 0 && w.Name != "" {
 			absent = append(absent, fmt.Errorf("Secret %s: not found", w.In(p.Namespace).FullName()))
 		}
-		list = append(list, found...)
+		list = append(list, slices.DeleteFunc(found, func(s secretInfo) bool { return !c.Labels.Matches(s.Labels) })...)
 	}
-	if len(absent) > 0 {
+	if len(absent) > 0 && !c.IgnoreMissing {
 		missing = failure.Several(absent)
 	}
-	if len(list) == 0 && missing == nil && p.Output.IsTable() {
+	if len(list) == 0 && len(absent) == 0 && p.Output.IsTable() {
 		p.NothingFound(wanted)
 	}
-	return list, missing, nil
+	return list, wanted, missing, nil
 }
 
 func (p program) isWanted(s secretInfo, w arguments.Wanted) bool {
@@ -115,6 +137,7 @@ func (p program) all(ctx context.Context, wanted []arguments.Wanted) ([]secretIn
 	var all []secretInfo
 	for _, s := range resp.GetSecrets() {
 		all = append(all, secretInfo{
+			Metadata:  metadata{s.GetName(), s.GetNamespace(), s.GetLabels()},
 			Namespace: s.GetNamespace(), Name: s.GetName(), Type: s.GetType(), Labels: s.GetLabels(), Keys: s.GetKeys(), Names: s.GetNames(),
 			NotBefore: output.TimeOf(s.GetNotBefore()), NotAfter: output.TimeOf(s.GetNotAfter()), Encrypted: s.GetEncrypted(), Author: s.GetAuthor(), Origin: s.GetOrigin(),
 			Created: output.TimeOf(s.GetCreatedAt()), Updated: output.TimeOf(s.GetUpdatedAt()), Accounts: s.GetServiceAccounts(),
@@ -130,7 +153,7 @@ func (p program) printSecrets(list []secretInfo) error {
 		out.Columns, out.Wide = append(out.Columns, out.Wide[0]), out.Wide[1:]
 	}
 	for _, s := range list {
-		out.Add("secret/"+s.Name, s.Namespace, s.Name, s.Type, words.OrDash(strings.Join(s.Names, ",")), words.ShortTime(s.NotAfter), words.OrDash(s.Origin),
+		out.Add("secret/"+s.Namespace+"/"+s.Name, s.Namespace, s.Name, s.Type, words.OrDash(strings.Join(s.Names, ",")), words.ShortTime(s.NotAfter), words.OrDash(s.Origin),
 			strings.Join(s.Keys, ","), words.OrDash(strings.Join(s.Accounts, ",")), fmt.Sprint(s.Encrypted), words.OrDash(s.Author), words.ShortTime(s.Updated))
 	}
 	return p.PrintListing(out)

@@ -59,7 +59,7 @@ func (p program) listSecretsCommand() *cobra.Command {
 		Example: `  mcp-client secret list -A
   mcp-client get secrets -n shop`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return List(cmd, p.Session, append([]string{"secret"}, args...))
+			return List(cmd, p.Session, append([]string{"secret"}, args...), Choice{})
 		},
 	}
 }
