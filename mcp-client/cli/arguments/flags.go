@@ -49,13 +49,17 @@ const (
 	atOnce      = "a resource is gone at once: --wait waits until proxies have dropped it, too"
 )
 
-// flagElsewhere adds to the error of an unknown flag what takes its place; nil if that is not known.
+// flagElsewhere adds to the error of an unknown flag what takes its place, and to that of a duration how one is written; nil if
+// there is nothing to add.
 func flagElsewhere(cmd *cobra.Command, err error) error {
 	if missing, unknown := errors.AsType[*pflag.NotExistError](err); unknown {
 		flag := missing.GetSpecifiedName()
 		if says := cmp.Or(meantFlags[cmd.Name()][flag], meantEverywhere[flag]); says != "" {
 			return fmt.Errorf("%w (%s)", err, says)
 		}
+	}
+	if wrong, invalid := errors.AsType[*pflag.InvalidValueError](err); invalid && wrong.GetFlag().Value.Type() == "duration" {
+		return fmt.Errorf("%w (write a time with its unit, such as 30s, 5m or 1h30m)", err)
 	}
 	return nil
 }

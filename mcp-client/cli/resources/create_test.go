@@ -96,6 +96,11 @@ func TestWait(t *testing.T) {
 		}
 	}
 	require.Contains(t, m.Run("wait", "vs/reviews", "--for=delete", "--timeout", "1ms").Err, "timed out waiting for delete on VirtualService default/reviews")
+	for _, args := range []string{"vs/reviews --for=delete --timeout=0", "vs --all --for=delete --timeout=0"} {
+		require.Contains(t, m.Run(append([]string{"wait"}, strings.Fields(args)...)...).Err, "timed out waiting for delete", "it looks once")
+	}
+	require.Zero(t, m.Run("wait", "vs", "--all", "--for=create", "--timeout=0").Code)
+	require.Contains(t, m.Run("wait", "vs/reviews", "--for=delete", "--timeout=5").Err, "(write a time with its unit, such as 30s, 5m or 1h30m)")
 	require.Contains(t, m.Run("wait", "vs/reviews", "--for=condition=Programmed", "--timeout", "1ms").Err,
 		"timed out waiting for condition=Programmed on VirtualService default/reviews: it is Unknown (NotReported): no discovery reports what proxies run")
 	unknown := m.Run("wait", "vs/reviews", "--for=condition=Nope", "--timeout", "5m")
@@ -108,7 +113,7 @@ func TestWait(t *testing.T) {
 	require.Zero(t, m.Run("wait", "vs", "-l", "app=misspelt", "--for=delete").Code)
 
 	done := make(chan clitest.Result, 1)
-	go func() { done <- m.Run("wait", "vs/reviews", "--for=delete", "--timeout", "30s") }()
+	go func() { done <- m.Run("wait", "vs/reviews", "--for=delete", "--timeout=-1s") }()
 	m.OK("delete", "vs/reviews")
 	require.Equal(t, clitest.Result{Out: "virtualservice default/reviews condition met\n"}, <-done)
 }
@@ -144,6 +149,9 @@ func TestCreateTakesWordsOfKubectl(t *testing.T) {
 	require.Contains(t, m.Run("get", "secret/shop", "vs/reviews").Err, "vs is no secret: ask for secrets by themselves")
 
 	for words, says := range map[string]string{
+		"reviews":                     "create takes files: -f FILE names one",
+		"deployment reviews":          "create takes files: -f FILE names one",
+		"vs":                          "create takes files: -f FILE names one",
 		"namespace shop":              "A namespace is there as soon as something is in it",
 		"ns shop":                     "A namespace is there as soon as something is in it",
 		"token ann":                   "here it is mcp-client token create",

@@ -24,6 +24,7 @@ import (
 const (
 	lookEvery    = 300 * time.Millisecond
 	lookFor      = 30 * time.Second
+	longestLook  = 7 * 24 * time.Hour
 	mostToAnswer = 10 * time.Second
 )
 
@@ -37,7 +38,7 @@ func Wait(s *session.Session) *cobra.Command {
 		Short: "Wait until resources have a condition, a value, or are gone",
 		Long: `Wait until all resources that are named have a condition of their status (see mcp-client get -o yaml) with the STATUS, which is True if it
 is not said, or a VALUE at a path, or any value if none is said; or until none of them is there, or all are. It gives up after --timeout,
-which is 30s here. If -l or --all choose nothing, it fails, but for --for=delete. Once Programmed, proxies run a resource; --wait of apply waits for that in one go.`,
+which is 30s here; 0 looks once, and a negative one is a week. If -l or --all choose nothing, it fails, but for --for=delete. Once Programmed, proxies run a resource; --wait of apply waits for that in one go.`,
 		Example: `  mcp-client wait vs/reviews --for=condition=Accepted
   mcp-client wait vs/gone --for=delete --timeout 5s
   mcp-client wait vs/reviews --for=jsonpath='{.spec.hosts[0]}'=reviews.example.com`,
@@ -47,6 +48,7 @@ which is 30s here. If -l or --all choose nothing, it fails, but for --for=delete
 			if err != nil {
 				return failure.Usage(cmd, err)
 			}
+			timeout := p.waitFor()
 			keys, err := p.namedOrChosen(cmd, args, chosen)
 			if err != nil {
 				return err
@@ -54,17 +56,25 @@ which is 30s here. If -l or --all choose nothing, it fails, but for --for=delete
 			if len(keys) == 0 && what != "delete" { // else a misspelt label would let everything through
 				return errors.New("there is nothing to wait for: no resource is chosen")
 			}
-			timeout := lookFor
-			if p.Given("timeout") {
-				timeout = p.Server.Timeout
-				p.Server.Timeout = mostToAnswer
-			}
 			return p.wait(cmd.Context(), keys, timeout, what, met)
 		},
 	}
 	chosen.declareFlags(cmd)
 	cmd.Flags().StringVar(&what, "for", "", "what to wait for: condition=TYPE[=STATUS], delete, create, or jsonpath=PATH[=VALUE]")
 	return cmd
+}
+
+// waitFor is how long to go on looking, which --timeout means here: as with kubectl, 0 looks once, and less than that is a week.
+func (p program) waitFor() time.Duration {
+	if !p.Given("timeout") {
+		return lookFor
+	}
+	timeout := p.Server.Timeout
+	p.Server.Timeout = mostToAnswer
+	if timeout < 0 {
+		return longestLook
+	}
+	return timeout
 }
 
 // aim tells of a resource as JSON, nil if it is not there, whether it is as it is waited for.
