@@ -34,16 +34,19 @@ func violationsOf(r *adminv1.Refusal) kinds.Errors {
 func conflictOf(sent *adminv1.Conflicts) *failure.Conflict {
 	var lines []string
 	var of []failure.Changed
-	advice := ""
+	changed, created := "", ""
 	for _, c := range sent.GetConflicts() {
 		lines = append(lines, ConflictText(c))
 		r := c.GetResource()
 		of = append(of, failure.Changed{Group: r.GetGroup(), Kind: r.GetKind(), Namespace: r.GetNamespace(), Name: r.GetName(), How: ConflictText(c)})
-		if c.GetExpected() > 0 {
-			advice = "the object has been modified: get it again, and make your change to that; "
+		switch {
+		case c.GetExpected() > 0 && c.GetAbsent() && c.GetRevision() == 0: // a copy of another resource has its version still
+			created = "to create it, leave its metadata.resourceVersion out; "
+		case c.GetExpected() > 0:
+			changed = "the object has been modified: get it again, and make your change to that; "
 		}
 	}
-	return &failure.Conflict{Text: strings.Join(lines, "; ") + "; " + advice + "nothing was changed", Of: of}
+	return &failure.Conflict{Text: strings.Join(lines, "; ") + "; " + created + changed + "nothing was changed", Of: of}
 }
 
 // ConflictText says what somebody has made of a resource.
@@ -53,7 +56,7 @@ func ConflictText(c *adminv1.RevisionConflict) string {
 	done := "changed"
 	switch {
 	case c.GetAbsent() && c.GetRevision() == 0:
-		return title + " does not exist any more"
+		return title + " does not exist"
 	case c.GetAbsent():
 		done = "deleted"
 	}

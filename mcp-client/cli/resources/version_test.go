@@ -48,6 +48,16 @@ func TestWhatWasReadIsNotAppliedOverWhatOthersWroteSince(t *testing.T) {
 	require.Contains(t, r.Err, "virtualservice default/reviews was deleted in revision 6")
 }
 
+// A copy under another name has the version of what it was copied from, which does not make it one that somebody else has deleted.
+func TestACopyIsCreatedWithoutTheVersionOfItsOriginal(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	copied := strings.ReplaceAll(m.OK("get", "vs/reviews", "-o", "yaml"), "name: reviews", "name: brandnew")
+	r := m.Pipe(copied, "apply", "-f", "-")
+	require.Equal(t, 3, r.Code)
+	require.Equal(t, "error: virtualservice default/brandnew does not exist; to create it, leave its metadata.resourceVersion out; nothing was changed\n", r.Err)
+}
+
 // A file that is applied a second time changes nothing, although the first time has made a new version.
 func TestWhatIsThereAlreadyIsUnchangedWhateverItsVersion(t *testing.T) {
 	t.Parallel()
