@@ -46,6 +46,17 @@ func (e *enough) Set(text string) error {
 	return errors.New("write all, a share such as 90%, or a number of proxies such as 3")
 }
 
+// asked says how many were waited for in vain, "" if it was all of them, for then that is plain.
+func (e *enough) asked() string {
+	switch {
+	case e.text == allProxies:
+		return ""
+	case e.count == 1:
+		return ", where 1 was asked for"
+	}
+	return ", where " + e.text + " were asked for"
+}
+
 // ask says in a request how many proxies to wait for.
 func (e *enough) ask(req *adminv1.WaitUntilRunRequest) {
 	if e.count > 0 {

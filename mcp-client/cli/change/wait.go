@@ -167,7 +167,7 @@ func (w *waiting) verdict(last *adminv1.WaitUntilRunResponse) error {
 	case adminv1.WaitUntilRunResponse_OUTCOME_REFUSED:
 		return &failure.NotRun{Refused: true, Text: fmt.Sprintf("%s, and %s some of it%s", numbers(last), words.Counted(int(last.GetRefusing()), "refuses", "refuse"), behind(last))}
 	case adminv1.WaitUntilRunResponse_OUTCOME_LATE:
-		return &failure.NotRun{Text: fmt.Sprintf("%s after %s%s", numbers(last), w.timeout, behind(last))}
+		return &failure.NotRun{Text: fmt.Sprintf("%s after %s%s%s", numbers(last), w.timeout, w.enough.asked(), behind(last))}
 	case adminv1.WaitUntilRunResponse_OUTCOME_UNSPECIFIED:
 	}
 	return untold(errors.New("the server ended the wait without saying"))

@@ -92,6 +92,10 @@ func TestAWaitNamesWhoIsLate(t *testing.T) {
 	require.Equal(t, 8, r.Code)
 	require.Contains(t, r.Err, "error: nothing was changed: 0 of 2 proxies run revision 1 after 0s")
 
+	for asked, says := range map[string]string{"1": "1 was", "3": "3 were", "90%": "90% were"} {
+		require.Contains(t, apply(t, m, "v1", "--wait="+asked, "--wait-timeout", "0s").Err, "0 of 2 proxies run revision 1 after 0s, where "+says+" asked for: bank/")
+	}
+
 	tell(0, nil, 1, 2)
 	r = apply(t, m, "v1", "--wait", "--wait-timeout", "0s")
 	require.Equal(t, 8, r.Code)
