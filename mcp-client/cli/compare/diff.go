@@ -43,7 +43,7 @@ The exit code is 0 if nothing differs, 1 if something does, and more if it could
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case (len(args) == 0) == (len(from.Paths) == 0):
+			case (len(args) == 0) != from.Given():
 				return failure.Usage(cmd, errors.New("name files with -f, or one or two revisions, and not both"))
 			case len(args) == 0:
 				return failure.OfComparison(p.diffFiles(cmd.Context(), from))
@@ -52,6 +52,7 @@ The exit code is 0 if nothing differs, 1 if something does, and more if it could
 		},
 	}
 	from.DeclareFlags(cmd, "compare")
+	from.DeclareKustomize(cmd)
 	only.DeclareFlags(cmd)
 	return cmd
 }

@@ -38,5 +38,5 @@ func kustomize(folder string) ([]byte, error) {
 		return built, nil
 	}
 	return nil, errors.New("neither kustomize nor kubectl is installed here, of which one has to build a kustomization: " +
-		"install one, or build it where there is one: kustomize build " + folder + " | mcp-client apply -f -")
+		"install one, or build it where there is one, and give what is built to -f -: kustomize build " + folder)
 }

@@ -61,9 +61,12 @@ func (s *Sources) TellOn(to io.Writer) {
 	s.Tell = func(line string) { fmt.Fprintln(to, line) }
 }
 
+// Given reports whether there is something to read.
+func (s *Sources) Given() bool { return len(s.Paths) > 0 || s.kustomization != "" }
+
 // Check fails if there is nothing to read.
 func (s *Sources) Check(verb string) error {
-	if len(s.Paths) == 0 && s.kustomization == "" {
+	if !s.Given() {
 		return errors.New("name what to " + verb + " with -f")
 	}
 	return nil

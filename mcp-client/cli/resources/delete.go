@@ -49,6 +49,7 @@ meanwhile, nothing is deleted. Of registries nothing can be deleted here.`,
 		},
 	}
 	from.DeclareFlags(cmd, "delete")
+	from.DeclareKustomize(cmd)
 	w.DeclareFlags(cmd)
 	w.DeclareConfirm(cmd)
 	w.DeclareWait(cmd)
@@ -59,10 +60,10 @@ meanwhile, nothing is deleted. Of registries nothing can be deleted here.`,
 
 // toDelete lists the resources named by the arguments or the files, each once.
 func (p program) toDelete(args []string, from files.Sources) ([]kinds.Key, error) {
-	if (len(args) == 0) == (len(from.Paths) == 0) {
+	if (len(args) == 0) != from.Given() {
 		return nil, failure.Usage(nil, errors.New("name what to delete, or the files that it stands in with -f, and not both"))
 	}
-	if len(from.Paths) > 0 {
+	if from.Given() {
 		from.Only = p.GivenNamespace()
 		return from.Names(p.In, p.Namespace.Name)
 	}

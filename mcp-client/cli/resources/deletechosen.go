@@ -16,7 +16,7 @@ import (
 
 // deleteChosen deletes what has labels, or everything, as it was when it was looked at.
 func (p program) deleteChosen(cmd *cobra.Command, args []string, c choosing, from files.Sources, w change.Options) error {
-	if len(from.Paths) > 0 {
+	if from.Given() {
 		return failure.Usage(cmd, errChoice)
 	}
 	chosen, err := p.choose(cmd, args, c)
