@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -12,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 	"github.com/pgmesh/pgmesh/mcp-client/references"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
 // Severities, as servers have them.
@@ -70,7 +72,44 @@ func (p program) ofFiles(ctx context.Context, from files.Sources, ask WouldCause
 	found = ofViolations(append(found, between...), reading.Unsupported, severityWarning, "unsupported")
 	shown.Clear()
 	reading.Skipped.Tell(p.Err)
-	return p.conclude(found, words.Counted(reading.Read, "resource", "resources"))
+	what := "problem"
+	if ask != nil && len(read.documents) > 0 {
+		p.tellOlder(ctx, read)
+		what = "new problem"
+	}
+	return p.conclude(found, what, words.Counted(reading.Read, "resource", "resources"))
+}
+
+// tellOlder says how many problems the mesh has already with what the files have, for files bring none of these. A server that does
+// not tell this caller is passed over.
+func (p program) tellOlder(ctx context.Context, read analyzed) {
+	req := &adminv1.ProblemsRequest{}
+	for key := range read.at {
+		if !key.Kind.Namespaced {
+			req.Namespaces = nil // of all, since no name stands for none
+			break
+		}
+		if !slices.Contains(req.GetNamespaces(), key.Namespace) {
+			req.Namespaces = append(req.Namespaces, key.Namespace)
+		}
+	}
+	resp, err := session.Ask(ctx, p.Session, adminv1.AdminServiceClient.Problems, req)
+	if err != nil {
+		return
+	}
+	older := 0
+	for _, problem := range Of(resp.GetProblems()) {
+		for key := range read.at {
+			if problem.isOf(key) {
+				older++
+				break
+			}
+		}
+	}
+	if older > 0 {
+		fmt.Fprintf(p.Err, "note: the mesh has %s with these already, which %s left out: see mcp-client problems -A\n",
+			words.Counted(older, "problem", "problems"), map[bool]string{true: "is", false: "are"}[older == 1])
+	}
 }
 
 // between lists what is wrong between resources. What could not be read may be what others miss, which is said then.
@@ -111,7 +150,7 @@ func (a analyzed) placed(found []Problem) []Problem {
 			continue
 		}
 		for key, at := range a.at {
-			if key.Kind.Name == p.Kind && (p.Group == "" || p.Group == key.Kind.Group) && key.Namespace == p.Space && key.Name == p.Name {
+			if p.isOf(key) {
 				p.File, p.Line = at.File, at.LineOf(p.Path)
 				break
 			}

@@ -40,6 +40,11 @@ type Problem struct {
 	Line int    `json:"line,omitempty"`
 }
 
+// isOf reports whether a problem is about a resource.
+func (p Problem) isOf(key kinds.Key) bool {
+	return key.Kind.Name == p.Kind && (p.Group == "" || p.Group == key.Kind.Group) && key.Namespace == p.Space && key.Name == p.Name
+}
+
 // resource names what a problem is about, with the place if it is in a file.
 func (p Problem) resource() string {
 	text := fmt.Sprintf("%s %s/%s", p.Kind, p.Space, p.Name)
@@ -135,8 +140,8 @@ Of a PATH, which is a file, a folder with its folders, a URL, or - for standard 
 and names of resources, hosts and subsets that nothing in these files has. Give it all files of a mesh. It does not find what only a server does:
 ports that do not exist, hosts and ports with two owners, policies that keep each other from counting, routes that are never reached.
 
-With --live the server tries the files on top of what it has, changes nothing, and tells of all problems that they would bring. So a name that the
-mesh has is known, and the files may be a few. It takes the right to apply them. Selectors that select nothing are told of without a PATH alone.
+With --live the server tries the files on top of what it has, changes nothing, and tells of all problems that they would bring. Those that the
+mesh has already are left out, and counted: mcp-client problems lists them. A name that the mesh has is known, so that the files may be a few. It takes the right to apply them. Selectors that select nothing are told of without a PATH alone.
 
 The exit code is 1 if one of the problems is an error, and 0 if all are warnings or mere information; --failure-threshold warning has
 warnings count, too. -o sarif is for programs that show problems beside the code, and -o github for annotations in GitHub's workflows.`,
@@ -182,12 +187,12 @@ func (p program) problems(ctx context.Context) error {
 	if len(found) == 0 {
 		defer p.TellIfUnknown(ctx, nil)
 	}
-	return p.conclude(found, p.Namespace.String())
+	return p.conclude(found, "problem", p.Namespace.String())
 }
 
 // conclude prints problems, and fails if one is an error.
-func (p program) conclude(found []Problem, where string) error {
-	if err := p.printProblems(found, where); err != nil {
+func (p program) conclude(found []Problem, what, where string) error {
+	if err := p.printProblems(found, what, where); err != nil {
 		return err
 	}
 	for _, f := range found {
@@ -198,7 +203,7 @@ func (p program) conclude(found []Problem, where string) error {
 	return nil
 }
 
-func (p program) printProblems(found []Problem, where string) error {
+func (p program) printProblems(found []Problem, what, where string) error {
 	switch p.Output.Format {
 	case output.SARIF:
 		return p.printSARIF(found)
@@ -210,7 +215,7 @@ func (p program) printProblems(found []Problem, where string) error {
 		return p.PrintTree(found)
 	}
 	if len(found) == 0 {
-		fmt.Fprintf(p.Err, "no problem found in %s\n", where)
+		fmt.Fprintf(p.Err, "no %s found in %s\n", what, where)
 		return nil
 	}
 	w := output.NewRows(p.Out)
