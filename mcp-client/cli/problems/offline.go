@@ -107,8 +107,7 @@ func (p program) tellOlder(ctx context.Context, read analyzed) {
 		}
 	}
 	if older > 0 {
-		fmt.Fprintf(p.Err, "note: the mesh has %s with these already, which %s left out: see mcp-client problems -A\n",
-			words.Counted(older, "problem", "problems"), map[bool]string{true: "is", false: "are"}[older == 1])
+		fmt.Fprintf(p.Err, "note: the mesh has %s with these already: see mcp-client problems -A\n", words.Counted(older, "problem", "problems"))
 	}
 }
 

@@ -99,7 +99,7 @@ func TestFilesAreAnalyzedOnTopOfAMesh(t *testing.T) {
 		require.Equal(t, clitest.Result{Err: "no new problem found in 1 resource\n"}, m.Run("analyze", flag, good), "what was wrong before is not brought by the files")
 	}
 	older := clitest.VirtualService("default", "older", "nowhere.example.com")
-	require.Equal(t, clitest.Result{Err: "note: the mesh has 1 problem with these already, which is left out: see mcp-client problems -A\nno new problem found in 1 resource\n"}, m.Pipe(older, "analyze", "--live", "-"))
+	require.Equal(t, clitest.Result{Err: "note: the mesh has 1 problem with these already: see mcp-client problems -A\nno new problem found in 1 resource\n"}, m.Pipe(older, "analyze", "--live", "-"))
 	bad := clitest.Folder(t, map[string]string{
 		"bad.yaml": "# of us\n" + clitest.VirtualService("default", "b", "lost.example.com"),
 		"two.yaml": `{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: second}, spec: {hosts: [older.example.com], http: [
