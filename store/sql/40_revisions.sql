@@ -267,6 +267,12 @@ BEGIN
   RETURN true;
 END $$;
 
+-- gained returns how many resources there are more by a change: 1, 0 or -1. A row that came around the triggers
+-- has no revision, and is gained by its first change.
+CREATE OR REPLACE FUNCTION mesh_internal.gained(change mesh_internal.changes) RETURNS int LANGUAGE sql IMMUTABLE AS $$
+  SELECT (change.before_spec IS NULL OR change.before_revision IS NULL)::int - (change.after_spec IS NULL)::int
+$$;
+
 -- number_transaction runs at commit. Changes that were undone make no revision. It takes the next
 -- number under a lock that lasts until the transaction has ended and its rows are visible.
 --
@@ -287,7 +293,7 @@ BEGIN
     FROM mesh_internal.transactions x,
       LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated, bool_or(api_group = 'core') AS of_mesh,
           bool_or(kind = 'WorkloadGroup' AND after_spec IS NULL) AS of_groups, bool_or(kind IN ('WorkloadGroup', 'WorkloadEntry')) AS of_workloads,
-          count(*) FILTER (WHERE before_spec IS NULL OR before_revision IS NULL) - count(*) FILTER (WHERE after_spec IS NULL) AS gained
+          sum(mesh_internal.gained(changes)) AS gained
         FROM mesh_internal.changes WHERE transaction_id = x.id) c
     WHERE x.id = NEW.id AND x.pending;
   IF NOT FOUND THEN
@@ -295,8 +301,7 @@ BEGIN
   END IF;
   t := own.transaction;
   IF own.of_workloads AND mesh_internal.follow_workloads(t.id) THEN
-    SELECT count(*), bool_or(merged), count(*) FILTER (WHERE before_spec IS NULL OR before_revision IS NULL) - count(*) FILTER (WHERE after_spec IS NULL)
-      INTO own.size, own.repeated, own.gained FROM mesh_internal.changes WHERE transaction_id = t.id;
+    SELECT count(*), bool_or(merged), sum(mesh_internal.gained(changes)) INTO own.size, own.repeated, own.gained FROM mesh_internal.changes WHERE transaction_id = t.id;
   END IF;
   t.size := own.size;
   IF own.repeated THEN
@@ -343,9 +348,9 @@ BEGIN
     done := mesh_internal.commit_mesh_config(t.id);
   END IF;
   IF current_setting('transaction_isolation') = 'read committed' THEN
-    t := mesh_internal.write_number(t, own.gained);
+    t := mesh_internal.write_number(t, coalesce(own.gained, 0));
   ELSE
-    t := mesh_internal.write_number_isolated(t, own.gained);
+    t := mesh_internal.write_number_isolated(t, coalesce(own.gained, 0));
   END IF;
   IF t.confirm_within IS NOT NULL THEN
     PERFORM mesh_internal.await_confirmation(t);
@@ -365,8 +370,7 @@ DROP FUNCTION IF EXISTS mesh_internal.write_number(mesh_internal.transactions), 
 
 -- write_number gives the transaction the next number, unless it has one, and a time no earlier than
 -- that of the last. It notes how many resources there are, by those that were gained since the last, so
--- that rows that somebody deletes around the triggers are missed (58_missing.sql). A row that came around
--- them has no revision, and is gained by its first change.
+-- that rows that somebody deletes around the triggers are missed (58_missing.sql).
 CREATE OR REPLACE FUNCTION mesh_internal.write_number(t mesh_internal.transactions, gained bigint) RETURNS mesh_internal.transactions LANGUAGE plpgsql AS $$
 DECLARE
   last mesh_internal.transactions;

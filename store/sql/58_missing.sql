@@ -7,8 +7,7 @@
 CREATE OR REPLACE FUNCTION mesh_internal.missing_rows() RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT greatest(t.resources - (SELECT count(*) FROM mesh.resources)
-      + (SELECT count(*) FILTER (WHERE c.before_spec IS NULL OR c.before_revision IS NULL) - count(*) FILTER (WHERE c.after_spec IS NULL) -- what the running transaction gained
-         FROM mesh_internal.running_transaction x JOIN mesh_internal.changes c ON c.transaction_id = x.id WHERE x.revision IS NULL), 0)
+      + (SELECT coalesce(sum(mesh_internal.gained(c)), 0) FROM mesh_internal.running_transaction x JOIN mesh_internal.changes c ON c.transaction_id = x.id WHERE x.revision IS NULL), 0)
   FROM mesh_internal.transactions t WHERE t.revision IS NOT NULL ORDER BY t.revision DESC LIMIT 1
 $$;
 
