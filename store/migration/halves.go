@@ -44,13 +44,10 @@ func (e *HalfError) saves() string {
 
 const resourcesLeft = "SELECT api_group, kind, namespace, name, spec, labels, annotations FROM mesh.resources"
 
-// refuseHalf returns a HalfError if one of the schemas is missing. Before version 39 there was only one,
+// refuseHalf returns a HalfError if one of the schemas is missing; versions says whether there is a table of versions. Before version 39 there was only one,
 // and others may have made an empty one for it.
-func refuseHalf(ctx context.Context, conn *pgx.Conn) error {
-	var versions, internal, needed bool
-	if err := conn.QueryRow(ctx, sql.HasVersions).Scan(&versions); err != nil {
-		return err
-	}
+func refuseHalf(ctx context.Context, conn *pgx.Conn, versions bool) error {
+	var internal, needed bool
 	question := sql.HalfWithoutVersions
 	if versions {
 		question = sql.HalfWithVersions

@@ -27,7 +27,7 @@ var sql = query.Read[struct {
 	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                          string
 	MayMigrate, CanCheck, Differences                                                   string
 	HasInternal, Installed, EmptySchema, RegainOwnership, ActAsOwner, TableNamed        string
-	HalfWithVersions, HalfWithoutVersions, RenamedHalf, NotedVersion, Applied           string
+	HalfWithVersions, HalfWithoutVersions, RenamedHalf, NotedVersion                    string
 	TryMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
 	LockEverything, RelationHolders                                                     string
 }](files)

@@ -89,21 +89,13 @@ func readStatus(ctx context.Context, conn *pgx.Conn) (Status, error) {
 	if err := conn.QueryRow(ctx, sql.HasVersions).Scan(&exists); err != nil || !exists {
 		return s, err
 	}
-	rows, err := conn.Query(ctx, sql.Versions)
-	if err != nil {
-		return s, err
-	}
-	var version int64
-	var applied time.Time
-	_, err = pgx.ForEachRow(rows, []any{&version, &applied}, func() error {
+	applied, err := appliedIn(ctx, conn)
+	for version := range applied {
 		s.Newest = max(s.Newest, version)
-		for i := range s.Migrations {
-			if s.Migrations[i].Version == version {
-				s.Migrations[i].Applied = applied
-			}
-		}
-		return nil
-	})
+	}
+	for i := range s.Migrations {
+		s.Migrations[i].Applied = applied[s.Migrations[i].Version]
+	}
 	if err == nil && s.Newest > 0 {
 		s.Installed, err = installedIn(ctx, conn)
 	}

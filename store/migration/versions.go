@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,19 +29,22 @@ func (e *VersionsLostError) Error() string {
 
 // refuseBroken returns an error if the schema is not whole.
 func refuseBroken(ctx context.Context, conn *pgx.Conn) error {
-	if err := refuseLostVersions(ctx, conn); err != nil {
+	var versions bool
+	if err := conn.QueryRow(ctx, sql.HasVersions).Scan(&versions); err != nil {
 		return err
 	}
-	return refuseHalf(ctx, conn)
+	if versions {
+		if err := refuseLostVersions(ctx, conn); err != nil {
+			return err
+		}
+	}
+	return refuseHalf(ctx, conn, versions)
 }
 
 // refuseLostVersions returns a VersionsLostError if steps are not in the table of versions that the last
 // migration has noted. Earlier schemas note none, and not all roles are told.
 func refuseLostVersions(ctx context.Context, conn *pgx.Conn) error {
-	var versions, internal bool
-	if err := conn.QueryRow(ctx, sql.HasVersions).Scan(&versions); err != nil || !versions {
-		return err
-	}
+	var internal bool
 	if err := conn.QueryRow(ctx, sql.HasInternal).Scan(&internal); err != nil || !internal {
 		return err
 	}
@@ -50,14 +53,10 @@ func refuseLostVersions(ctx context.Context, conn *pgx.Conn) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == codeNoPrivilege {
 		return nil
 	}
-	if err != nil {
+	if err != nil || lost.Version == 0 {
 		return err
 	}
-	rows, err := conn.Query(ctx, sql.Applied)
-	if err != nil {
-		return err
-	}
-	applied, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	applied, err := appliedIn(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -66,7 +65,7 @@ func refuseLostVersions(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	for _, step := range append([]Step{{Version: 0}}, known.Migrations...) {
-		if step.Version <= lost.Version && !slices.Contains(applied, step.Version) && lost.Version > 0 {
+		if _, there := applied[step.Version]; !there && step.Version <= lost.Version {
 			lost.Lacks = append(lost.Lacks, step.Version)
 		}
 	}
@@ -74,4 +73,20 @@ func refuseLostVersions(ctx context.Context, conn *pgx.Conn) error {
 		return &lost
 	}
 	return nil
+}
+
+// appliedIn returns when each step was made, by its version.
+func appliedIn(ctx context.Context, conn *pgx.Conn) (map[int64]time.Time, error) {
+	rows, err := conn.Query(ctx, sql.Versions)
+	if err != nil {
+		return nil, err
+	}
+	applied := map[int64]time.Time{}
+	var version int64
+	var at time.Time
+	_, err = pgx.ForEachRow(rows, []any{&version, &at}, func() error {
+		applied[version] = at
+		return nil
+	})
+	return applied, err
 }

@@ -204,13 +204,14 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
           WHEN d.kind = 'view' THEN d.noted <> d.present AND mesh_internal.reads(d.name, r.is)
           WHEN r.kind = 'table' AND d.kind IN ('constraint', 'index') THEN d.noted = replace(d.present, r.is, r.was)
           WHEN r.kind = 'table' AND d.kind = 'function' THEN d.present IS NULL AND position(r.was IN d.name) > 0 OR mesh_internal.has_rows_of(d.name, r.is) END
-        LIMIT 1) AS follows
+        LIMIT 1) AS follows,
+      CASE WHEN d.kind = 'table' AND d.present IS NULL THEN mesh_internal.elsewhere(d.name) END AS elsewhere
     FROM d
   )
   SELECT d.kind, d.name, CASE
       WHEN d.old IS NOT NULL AND d.certain THEN format('is not of the mesh: somebody has renamed %s to it', d.old)
       WHEN d.new IS NOT NULL AND d.certain THEN format('is missing: somebody has renamed it to %s', d.new)
-      WHEN d.kind = 'table' AND d.present IS NULL AND mesh_internal.elsewhere(d.name) IS NOT NULL THEN format('is missing: somebody has moved it to another schema, as %s, or dropped it', mesh_internal.elsewhere(d.name))
+      WHEN d.elsewhere IS NOT NULL THEN format('is missing: somebody has moved it to another schema, as %s, or dropped it', d.elsewhere)
       WHEN d.noted IS NULL THEN 'is not of the mesh: somebody has added it'
       WHEN d.present IS NULL THEN 'is missing: somebody has dropped it'
       WHEN d.kind IN ('function', 'view', 'policy') THEN 'is not what the migration made: somebody has replaced it'
@@ -225,7 +226,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       WHEN d.old IS NOT NULL AND d.certain THEN format('keep it, and do what the advice about %s says', d.old)
       WHEN d.old IS NOT NULL AND d.kind = 'column' THEN format('if it has the data of %s, which is missing, rename it to that. Otherwise %s', d.old, mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
       WHEN d.kind IN ('view', 'table') AND d.new IS NOT NULL AND d.certain THEN format('run: ALTER %s %s.%s RENAME TO %s', upper(d.kind), quote_ident((parse_ident(d.name))[1]), d.new, mesh_internal.local_name(d.name))
-      WHEN d.kind = 'table' AND d.present IS NULL AND mesh_internal.elsewhere(d.name) IS NOT NULL THEN format('if %s has its rows, run: ALTER TABLE %1$s SET SCHEMA %s; otherwise %s', mesh_internal.elsewhere(d.name),
+      WHEN d.elsewhere IS NOT NULL THEN format('if %s has its rows, run: ALTER TABLE %1$s SET SCHEMA %s; otherwise %s', d.elsewhere,
         (parse_ident(d.name))[1], mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
       WHEN d.kind IN ('view', 'table') THEN mesh_internal.advice_about(d.kind, d.name, d.noted, d.present)
       WHEN d.new IS NOT NULL AND d.sole AND d.certain THEN format('run: ALTER TABLE %s RENAME COLUMN %s TO %s', mesh_internal.table_in(d.name), d.new, mesh_internal.last_in(d.name))

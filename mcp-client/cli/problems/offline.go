@@ -99,11 +99,8 @@ func (p program) tellOlder(ctx context.Context, read analyzed) {
 	}
 	older := 0
 	for _, problem := range Of(resp.GetProblems()) {
-		for key := range read.at {
-			if problem.isOf(key) {
-				older++
-				break
-			}
+		if _, ours := read.keyOf(problem); ours {
+			older++
 		}
 	}
 	if older > 0 {
@@ -148,14 +145,22 @@ func (a analyzed) placed(found []Problem) []Problem {
 		if p.File != "" {
 			continue
 		}
-		for key, at := range a.at {
-			if p.isOf(key) {
-				p.File, p.Line = at.File, at.LineOf(p.Path)
-				break
-			}
+		if key, ours := a.keyOf(*p); ours {
+			at := a.at[key]
+			p.File, p.Line = at.File, at.LineOf(p.Path)
 		}
 	}
 	return found
+}
+
+// keyOf returns which of the resources in the files a problem is about.
+func (a analyzed) keyOf(p Problem) (key kinds.Key, ours bool) {
+	for key := range a.at {
+		if key.Kind.Name == p.Kind && (p.Group == "" || p.Group == key.Kind.Group) && key.Namespace == p.Space && key.Name == p.Name {
+			return key, true
+		}
+	}
+	return kinds.Key{}, false
 }
 
 func ofViolations(found []Problem, all kinds.Errors, severity, code string) []Problem {

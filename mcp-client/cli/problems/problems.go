@@ -40,11 +40,6 @@ type Problem struct {
 	Line int    `json:"line,omitempty"`
 }
 
-// isOf reports whether a problem is about a resource.
-func (p Problem) isOf(key kinds.Key) bool {
-	return key.Kind.Name == p.Kind && (p.Group == "" || p.Group == key.Kind.Group) && key.Namespace == p.Space && key.Name == p.Name
-}
-
 // resource names what a problem is about, with the place if it is in a file.
 func (p Problem) resource() string {
 	text := fmt.Sprintf("%s %s/%s", p.Kind, p.Space, p.Name)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
@@ -15,7 +16,11 @@ import (
 // Describe tells everything about the secrets that arguments ask for but their values, for people.
 func Describe(cmd *cobra.Command, s *session.Session, args []string) error {
 	p := program{s}
-	list, _, missing, err := p.find(cmd, args, Choice{})
+	wanted, err := wantedBy(args)
+	if err != nil {
+		return failure.Usage(cmd, err)
+	}
+	list, missing, err := p.find(cmd.Context(), wanted, Choice{})
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,11 @@ func Asked(args []string) bool {
 // List lists the secrets that arguments ask for.
 func List(cmd *cobra.Command, s *session.Session, args []string, c Choice) error {
 	p := program{s}
-	list, wanted, missing, err := p.find(cmd, args, c)
+	wanted, err := wantedBy(args)
+	if err != nil {
+		return failure.Usage(cmd, err)
+	}
+	list, missing, err := p.find(cmd.Context(), wanted, c)
 	if err != nil || len(list) == 0 && p.Output.IsTable() {
 		return cmp.Or(err, missing)
 	}
@@ -82,20 +86,21 @@ func List(cmd *cobra.Command, s *session.Session, args []string, c Choice) error
 	return missing
 }
 
-// find asks for secrets, and tells which of those that are named do not exist.
-func (p program) find(cmd *cobra.Command, args []string, c Choice) (list []secretInfo, wanted []arguments.Wanted, missing, err error) {
-	wanted, err = arguments.ParseOf(args, func(word string) (*kinds.Kind, error) {
+// wantedBy parses arguments that ask for secrets.
+func wantedBy(args []string) ([]arguments.Wanted, error) {
+	return arguments.ParseOf(args, func(word string) (*kinds.Kind, error) {
 		if !kinds.IsSecretName(word) {
 			return nil, fmt.Errorf("%s is no secret: ask for secrets by themselves", word)
 		}
 		return kinds.Secret, nil
 	})
+}
+
+// find asks for secrets, and tells which of those that are named do not exist.
+func (p program) find(ctx context.Context, wanted []arguments.Wanted, c Choice) (list []secretInfo, missing, err error) {
+	all, err := p.all(ctx, wanted)
 	if err != nil {
-		return nil, nil, nil, failure.Usage(cmd, err)
-	}
-	all, err := p.all(cmd.Context(), wanted)
-	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	list = []secretInfo{}
 	var absent []error
@@ -112,7 +117,7 @@ func (p program) find(cmd *cobra.Command, args []string, c Choice) (list []secre
 	if len(list) == 0 && len(absent) == 0 && p.Output.IsTable() {
 		p.NothingFound(wanted)
 	}
-	return list, wanted, missing, nil
+	return list, missing, nil
 }
 
 func (p program) isWanted(s secretInfo, w arguments.Wanted) bool {

@@ -15,12 +15,8 @@ DROP TABLE mesh.schema_version; DROP SCHEMA mesh
 SELECT to_regclass('mesh.schema_version') IS NOT NULL
 
 -- name: Versions
--- The steps that the schema has made.
-SELECT version_id, tstamp FROM mesh.schema_version WHERE is_applied AND version_id > 0
-
--- name: Applied
--- The same, and the row that is there before the first step.
-SELECT version_id FROM mesh.schema_version WHERE is_applied
+-- The steps that the schema has made, and the version 0 before the first.
+SELECT version_id, tstamp FROM mesh.schema_version WHERE is_applied
 
 -- fragment: InternalExists
 EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'mesh_internal') AND c.relname = 'installation')
