@@ -21,15 +21,15 @@ import (
 var files embed.FS
 
 var sql = query.Read[struct {
-	SetCodeDigest, SetRegistryDigest, SetDigests, DropCode, BlockWrites, UnblockWrites  string
-	ViewsFit, InstallViews, Recheck, RefreshPrivileges, AdvanceSequences                string
-	MarkChanges, NoteObjects, CountDiffering                                            string
-	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                          string
-	MayMigrate, CanCheck, Differences                                                   string
-	HasInternal, Installed, EmptySchema, RegainOwnership, ActAsOwner, TableNamed        string
-	HalfWithVersions, HalfWithoutVersions, RenamedHalf, NotedVersion                    string
-	TryMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
-	LockEverything, RelationHolders                                                     string
+	SetCodeDigest, SetRegistryDigest, SetDigests, DropCode, BlockWrites, UnblockWrites                     string
+	ViewsFit, InstallViews, Recheck, RefreshPrivileges, AdvanceSequences                                   string
+	MarkChanges, NoteObjects, CountDiffering                                                               string
+	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                                             string
+	MayMigrate, CanCheck, Differences                                                                      string
+	HasInternal, Installed, EmptySchema, RegainOwnership, ActAsOwner, TableNamed                           string
+	HalfWithVersions, HalfWithoutVersions, RenamedHalf, NotedVersion                                       string
+	TryMigrationLock, FreeMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
+	LockEverything, RelationHolders                                                                        string
 }](files)
 
 // versionTable is where goose keeps which steps were made.
@@ -167,6 +167,7 @@ func withMigrationLock(ctx context.Context, url string, tell func(string), do fu
 	if err := requireOwner(ctx, conn); err != nil {
 		return err
 	}
+	defer endTurn(ctx, conn)
 	if err := lockSchema(ctx, conn, tell); err != nil {
 		return store.Explain("preparing the schema mesh", err)
 	}

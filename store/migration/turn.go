@@ -20,13 +20,16 @@ import (
 // turnPollInterval is how often a waiting program checks whether it is its turn.
 const turnPollInterval = 50 * time.Millisecond
 
-// The names of a session (application_name) that waits for its turn, and of one whose turn it is.
+// The names of a session (application_name) that waits for its turn, of one whose turn it is, and of one
+// whose turn is over.
 const (
 	waits    = "pgmesh migrate"
 	migrates = "pgmesh migrates"
+	migrated = "pgmesh migrated"
 )
 
-// takeTurn waits until no other program migrates, and makes others wait until the connection ends.
+// takeTurn waits until no other program migrates, and makes others wait until endTurn, or until the
+// connection ends.
 func takeTurn(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 	told := ""
 	for {
@@ -42,6 +45,15 @@ func takeTurn(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// endTurn lets others migrate. The end of the connection does it too, but Postgres notices that only some
+// time later, and the next command would wait for this one. A lost connection has ended the turn.
+func endTurn(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // also when the caller's time is over
+	defer cancel()
+	_ = call(ctx, conn, migrated)
+	_, _ = conn.Exec(ctx, sql.FreeMigrationLock)
 }
 
 // turn reports whether it is this program's turn, or else whose.

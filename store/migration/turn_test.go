@@ -14,25 +14,33 @@ import (
 	"github.com/pgmesh/pgmesh/store/migration"
 )
 
+// Whoever is done lets others go on at once, while it is still connected: a command right after another is
+// not told to wait for it.
+func TestATurnEndsBeforeItsConnection(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	for range 3 {
+		conn := connectToMigrate(t, url)
+		err := migration.TakeTurn(ctx, conn, func(said string) { cancel(errors.New(said)) })
+		require.NoError(t, err, context.Cause(ctx))
+		migration.EndTurn(ctx, conn)
+	}
+}
+
 // A session that connected before another may be seen only when the other has its turn: then it waits.
 func TestWhoIsSeenLateWaitsForWhoseTurnItIs(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)
 	ctx := t.Context()
-	connect := func() *pgx.Conn {
-		conn, err := migration.ConnectToMigrate(ctx, url, func(string) {})
-		require.NoError(t, err)
-		t.Cleanup(func() { conn.Close(ctx) })
-		return conn
-	}
 	claims := func(conn *pgx.Conn) string {
 		before, err := migration.Claim(ctx, conn, false)
 		require.NoError(t, err)
 		return before
 	}
-	first := connect()
+	first := connectToMigrate(t, url)
 	require.NoError(t, migration.Call(ctx, first, "not seen yet"))
-	second, third := connect(), connect()
+	second, third := connectToMigrate(t, url), connectToMigrate(t, url)
 	require.Contains(t, claims(third), "session", "the second comes before the third")
 	require.Empty(t, claims(second))
 
@@ -47,4 +55,13 @@ func TestWhoIsSeenLateWaitsForWhoseTurnItIs(t *testing.T) {
 		return nil
 	})
 	require.NotEmpty(t, claims(third))
+}
+
+// connectToMigrate connects for the time of the test.
+func connectToMigrate(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := migration.ConnectToMigrate(t.Context(), url, func(string) {})
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
 }

@@ -18,6 +18,10 @@ FROM (SELECT format('session %s of the role %s', a.pid, quote_ident(a.usename)) 
 -- Takes the lock of those that migrate, unless another session has it.
 SELECT pg_try_advisory_lock({{MigrationLock}})
 
+-- name: FreeMigrationLock
+-- Gives the lock back, as often as the session took it.
+SELECT pg_advisory_unlock_all()
+
 -- name: MigrationHolders
 -- The sessions with the lock that could migrate, and those that could not.
 {{LockHolders}}
