@@ -227,6 +227,15 @@ func TestProblems(t *testing.T) {
 			},
 			[]string{"error unknown-delegate VirtualService default/a spec.http[1].delegate"},
 		},
+		"a delegate of nobody": {
+			[]resource{
+				{"VirtualService", "default", "d", `{"http": [{"route": [{"destination": {"host": "reviews"}}]}]}`},
+				{"VirtualService", "default", "e", `{"hosts": [], "exportTo": ["."], "http": [{"route": [{"destination": {"host": "reviews"}}]}]}`},
+				{"VirtualService", "other", "a", `{"hosts": ["a.example.com"], "http": [{"delegate": {"name": "d", "namespace": "default"}}]}`},
+				{"VirtualService", "other", "d", `{"http": [{"route": [{"destination": {"host": "reviews.default.svc.cluster.local"}}]}]}`},
+			},
+			[]string{"info unused-delegate VirtualService default/e spec.hosts", "info unused-delegate VirtualService other/d spec.hosts"},
+		},
 		"two owners of a host": {
 			[]resource{
 				{"VirtualService", "default", "a", route("reviews", `{"host": "reviews"}`)},

@@ -8,6 +8,7 @@ CREATE OR REPLACE VIEW mesh_internal.every_problem AS
   UNION ALL SELECT *, NULL FROM mesh_internal.unserved
   UNION ALL SELECT *, NULL FROM mesh_internal.unsupported_uses
   UNION ALL SELECT *, NULL FROM mesh_internal.uneven_weights
+  UNION ALL SELECT *, NULL FROM mesh_internal.unused_delegates
   UNION ALL SELECT *, NULL FROM mesh_internal.misplaced_mesh_configs
   UNION ALL SELECT *, NULL FROM mesh_internal.foreign_hosts
   UNION ALL SELECT *, NULL FROM mesh_internal.ending_certificates
