@@ -19,11 +19,16 @@ import (
 func TestATurnEndsBeforeItsConnection(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)
-	ctx, cancel := context.WithCancelCause(t.Context())
 	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		waited := ""
 		conn := connectToMigrate(t, url)
-		err := migration.TakeTurn(ctx, conn, func(said string) { cancel(errors.New(said)) })
-		require.NoError(t, err, context.Cause(ctx))
+		err := migration.TakeTurn(ctx, conn, func(said string) {
+			waited = said
+			cancel()
+		})
+		require.NoError(t, err, waited)
 		migration.EndTurn(ctx, conn)
 	}
 }
