@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,18 +150,24 @@ func (t joinToken) admits() string {
 // joinLine returns the command for a machine that joins. Machines use another port of discovery
 // than its debug pages, on the same host.
 func (p program) joinLine() string {
-	host := "DISCOVERY"
+	host, port := "DISCOVERY", jointoken.Port
 	if p.Discovery != session.DefaultDiscovery {
-		at := p.Discovery
-		if !strings.Contains(at, "://") {
+		at, isURL := p.Discovery, strings.Contains(p.Discovery, "://")
+		if !isURL {
 			at = "http://" + at
 		}
 		if u, err := url.Parse(at); err == nil && u.Hostname() != "" {
 			host = u.Hostname()
+			if !isURL && p.Given("discovery") && u.Port() != pagesPort { // a context has the port of the pages
+				port = cmp.Or(u.Port(), port)
+			}
 		}
 	}
-	return "mesh-agent join --server " + net.JoinHostPort(host, jointoken.Port)
+	return "mesh-agent join --server " + net.JoinHostPort(host, port)
 }
+
+// pagesPort is where discovery has its debug pages unless it was told another port. Nobody joins there.
+var _, pagesPort, _ = net.SplitHostPort(strings.TrimPrefix(session.DefaultDiscovery, "http://"))
 
 // joinTokens lists the join tokens that the caller may see.
 func (p program) joinTokens(ctx context.Context) ([]joinToken, error) {

@@ -75,6 +75,21 @@ func TestJoinTokens(t *testing.T) {
 	require.Contains(t, again.Err, `there is no join token "ci" in force that you may revoke`)
 }
 
+// A port that is given is where machines join, unless it is known to be that of discovery's pages.
+func TestTheCommandOfAMachineHasThePort(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.GiveMembers()
+	for discovery, server := range map[string]string{
+		"eu.mesh.example": "eu.mesh.example:15012", "eu.mesh.example:16012": "eu.mesh.example:16012", "[fd00::1]:16012": "[fd00::1]:16012",
+		"eu.mesh.example:15014": "eu.mesh.example:15012", "https://eu.mesh.example:16014": "eu.mesh.example:15012", // are of the pages
+	} {
+		require.Contains(t, m.Run("token", "create", "--identity", "shop/cart", "--discovery", discovery).Err, "\n  mesh-agent join --server "+server+" --token-file FILE\n")
+	}
+	byVariable := clitest.Run(t.Context(), "", map[string]string{"PGMESH_SERVER": m.Address, "PGMESH_INSECURE": "true", "PGMESH_DISCOVERY": "eu.mesh.example:8080"}, "token", "create", "--identity", "shop/cart")
+	require.Contains(t, byVariable.Err, "mesh-agent join --server eu.mesh.example:15012 ", "which is of the pages")
+}
+
 func TestInvalidJoinTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	m := clitest.Start(t)

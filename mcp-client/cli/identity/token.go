@@ -71,7 +71,7 @@ With --scope it is a bearer token, valid for 90 days. Revisions name it as their
 With --identity, --group or --for it is a join token, which one machine may use within an hour, unless --uses and --expires-in say
 otherwise. It needs no NAME. Below it stands the command that the machine is to run, which asks for it. Whoever has it until then can
 become that machine: hand it on as you would a password. With it go the fingerprints of the mesh's roots, so a machine tells it to nobody
-but a discovery of this mesh.`,
+but a discovery of this mesh. That is where --discovery says: HOST, or HOST:PORT if machines join at another port than 15012.`,
 		Example: `  mcp-client token create ci --scope write:shop --scope read > ci.token
   mcp-client token create on-call --scope admin --expires-in 12h
   mcp-client token create --identity shop/cart --discovery eu.mesh.example > cart.token

@@ -20,7 +20,7 @@ func (s *Session) DeclareFlags(f *pflag.FlagSet) {
 	s.Server.Dial.Plaintext.ClientFlags(f)
 	s.Server.Protocol = mcp.Auto
 	f.Var(&s.Server.Protocol, "protocol", "how to read from the server: auto, xds (state of the world), delta, or legacy (Istio's first MCP)")
-	f.StringVar(&s.Discovery, "discovery", DefaultDiscovery, "URL of the --http of discovery, for proxy-status and proxy-config; token create names its host to machines that join")
+	f.StringVar(&s.Discovery, "discovery", DefaultDiscovery, "URL of the --http of discovery, for proxy-status and proxy-config; token create names its host to machines that join, and its port if that is written as HOST:PORT")
 	f.StringVar(&s.DiscoveryToken, "discovery-token-file", "", "file with the token of discovery's --http-token-file, for a discovery on another machine")
 	f.StringVar(&s.Context, "context", "", "the context to use (see mcp-client context), in place of the current one")
 	f.DurationVar(&s.Server.Timeout, "timeout", 10*time.Second, "how long to wait for the server")
