@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	signing "github.com/pgmesh/pgmesh/identity/authority"
+	"github.com/pgmesh/pgmesh/internal/kit/days"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/signer"
 )
 
@@ -49,7 +50,7 @@ func createAuthorityCommand() *cobra.Command {
 	f.StringVar(&n.key.Command, signer.CommandFlag, "", signer.CommandHelp)
 	f.StringVar(&n.key.PublicKey, "authority-public-key", "", "with --authority-signer-command: file with the public key, PEM or DER")
 	f.StringVar(&n.trustDomain, "trust-domain", "cluster.local", "the mesh's, for the name of the root")
-	f.DurationVar(&n.lifetime, "lifetime", signing.RootLifetime, "how long the root is valid")
+	days.Var(f, &n.lifetime, "lifetime", signing.RootLifetime, "how long the root is valid")
 	f.BoolVar(&n.generate, "generate", false, "make the key in the token first: ECDSA P-256, and never to be taken out")
 	f.BoolVar(&n.request, "request", false, "print a request for a certificate, in place of a root")
 	return cmd

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/internal/kit/days"
 )
 
 // meantFlags say what takes the place of flags of kubectl and istioctl, by command.
@@ -58,7 +60,11 @@ func flagElsewhere(cmd *cobra.Command, err error) error {
 			return fmt.Errorf("%w (%s)", err, says)
 		}
 	}
-	if wrong, invalid := errors.AsType[*pflag.InvalidValueError](err); invalid && wrong.GetFlag().Value.Type() == "duration" {
+	wrong, invalid := errors.AsType[*pflag.InvalidValueError](err)
+	if !invalid {
+		return nil
+	}
+	if _, says := wrong.GetFlag().Value.(*days.Flag); !says && wrong.GetFlag().Value.Type() == "duration" {
 		return fmt.Errorf("%w (write a time with its unit, such as 30s, 5m or 1h30m)", err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pgmesh/pgmesh/internal/kit/days"
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 )
 
@@ -19,8 +20,11 @@ type Moment struct {
 // timeLayouts are the accepted formats. A time without a zone is local.
 var timeLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly}
 
-// MomentHelp says how a moment is written.
-const MomentHelp = "a revision, a time such as 2030-01-31T15:04:05Z or 2030-01-31, or how long ago, such as 90m"
+// How a moment is written, and a time.
+const (
+	MomentHelp = "a revision, " + TimeHelp
+	TimeHelp   = "a time such as 2030-01-31T15:04:05Z or 2030-01-31, or how long ago, such as 90m or 7d"
+)
 
 // ParseMoment reads a moment as a user writes it.
 func ParseMoment(text string) (Moment, error) {
@@ -36,7 +40,7 @@ func ParseMoment(text string) (Moment, error) {
 
 // ParseTime reads a time, or how long ago it was.
 func ParseTime(text string) (time.Time, error) {
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+	if ago, err := days.Parse(text); err == nil && ago >= 0 {
 		return time.Now().Add(-ago), nil
 	}
 	for _, layout := range timeLayouts {
@@ -44,7 +48,7 @@ func ParseTime(text string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is not a time such as 2030-01-31T15:04:05Z or 2030-01-31, or how long ago, such as 90m", text)
+	return time.Time{}, fmt.Errorf("%q is not "+TimeHelp, text)
 }
 
 // TimeFlag is a flag for a time.

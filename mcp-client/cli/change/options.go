@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pgmesh/pgmesh/internal/kit/days"
 )
 
 // Options are the flags of a command that changes resources.
@@ -27,7 +29,7 @@ func (o *Options) DeclareFlags(cmd *cobra.Command) {
 
 // DeclareConfirm declares --confirm-within, for changes that may be confirmed.
 func (o *Options) DeclareConfirm(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&o.confirmWithin, "confirm-within", 0, "take the change back by itself, unless mcp-client confirm is called within this time, such as 5m")
+	days.Var(cmd.Flags(), &o.confirmWithin, "confirm-within", 0, "take the change back by itself, unless mcp-client confirm is called within this time, such as 5m")
 }
 
 // Confirmation returns the time within which the change must be confirmed, nil if it need not be.

@@ -24,5 +24,5 @@ func TestConfirm(t *testing.T) {
 	require.Equal(t, 2, m.Run("confirm", "x").Code)
 	asJSON := m.Pipe(clitest.VirtualService("default", "a", "c"), "import", "-", "--confirm-within", "5m", "-o", "jsonpath={.confirmBy}")
 	require.Regexp(t, `^\d{4}-\d\d-\d\dT`, asJSON.Out)
-	require.Contains(t, m.OK("delete", "vs/a", "--confirm-within", "5m"), "mcp-client confirm 3\n")
+	require.Contains(t, m.OK("delete", "vs/a", "--confirm-within", "1d"), "mcp-client confirm 3\n")
 }

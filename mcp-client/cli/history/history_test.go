@@ -34,6 +34,7 @@ func TestHistory(t *testing.T) {
 		require.Equal(t, want, m.OK(append([]string{"history", "-o", "name"}, args...)...), "%v", args)
 	}
 	require.Equal(t, "4\n3\n2\n1\n", m.OK("history", "-o", "name", "--since", "1h"))
+	require.Equal(t, "4\n3\n2\n1\n", m.OK("history", "-o", "name", "--since", "7d"))
 	require.Empty(t, m.OK("history", "-o", "name", "--until", "1h"))
 	require.Equal(t, "4\n3\n2\n1\n", m.OK("history", "-o", "name", "--kind", "vs"))
 	require.Equal(t, "4\n1\n", m.OK("history", "-o", "name", "-n", "prod"))

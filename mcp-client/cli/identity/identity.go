@@ -212,7 +212,7 @@ is of no namespace: it is listed with -A. Refusals of an hour that are alike, an
 	cmd.Flags().BoolVar(&req.Refused, "refused", false, "only what was refused")
 	cmd.Flags().StringVar(&req.Enrolment, "machine", "", "only of one machine, by its enrolment")
 	cmd.Flags().StringVar(&req.Identity, "identity", "", "only of one identity, by its SPIFFE id")
-	cmd.Flags().StringVar(&since, "since", "", "from when on: a time such as 2030-01-31T15:04:05Z or 2030-01-31, or how long ago, such as 90m")
+	cmd.Flags().StringVar(&since, "since", "", "from when on: "+arguments.TimeHelp)
 	cmd.Flags().Int32Var(&req.Limit, "limit", 100, "how many at most")
 	return cmd
 }

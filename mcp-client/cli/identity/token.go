@@ -75,7 +75,7 @@ but a discovery of this mesh. That is where --discovery says: HOST, or HOST:PORT
 		Example: `  mcp-client token create ci --scope write:shop --scope read > ci.token
   mcp-client token create on-call --scope admin --expires-in 12h
   mcp-client token create --identity shop/cart --discovery eu.mesh.example > cart.token
-  mcp-client token create fleet --group shop/cart --uses 20 --expires-in 24h`,
+  mcp-client token create fleet --group shop/cart --uses 20 --expires-in 7d`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if join.wanted() {

@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,11 +15,15 @@ import (
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	m := clitest.Start(t)
-	created := m.Run("token", "create", "ci", "--scope", "write:shop:vs,dr", "--scope", "read", "--expires-in", "12h")
+	created := m.Run("token", "create", "ci", "--scope", "write:shop:vs,dr", "--scope", "read", "--expires-in", "90d")
 	require.Zero(t, created.Code, created.Err)
 	secret := strings.TrimSpace(created.Out)
 	require.True(t, strings.HasPrefix(secret, "pgmesh_"))
-	require.Contains(t, created.Err, "made the token ci (write:shop:DestinationRule,VirtualService, read), valid until ")
+	until := regexp.MustCompile(`^made the token ci \(write:shop:DestinationRule,VirtualService, read\), valid until (\S+)\. `).FindStringSubmatch(created.Err)
+	require.Len(t, until, 2, created.Err)
+	expires, err := time.Parse(time.RFC3339, until[1])
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(90*24*time.Hour), expires, time.Hour)
 	require.NotContains(t, created.Err, secret)
 
 	require.Zero(t, m.Run("get", "vs", "--token", secret).Code)
@@ -57,13 +62,14 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 		code int
 		args []string
 	}{
-		`there is no scope; write what may be done`:       {2, []string{"token", "create", "a"}},
-		`"delete" is not what one may do`:                 {2, []string{"token", "create", "a", "--scope", "delete"}},
-		`unknown kind "virtualservise"`:                   {2, []string{"token", "create", "a", "--scope", "read:*:virtualservise"}},
-		`--expires-in must not be negative`:               {2, []string{"token", "create", "a", "--scope", "read", "--expires-in", "-1h"}},
-		`'A' is not a name for a token`:                   {1, []string{"token", "create", "A", "--scope", "read"}},
-		`there is a token of that name already: "ci"`:     {1, []string{"token", "create", "ci", "--scope", "read"}},
-		`unknown command "craete" (did you mean "create"`: {2, []string{"token", "craete"}},
+		`there is no scope; write what may be done`:                       {2, []string{"token", "create", "a"}},
+		`"delete" is not what one may do`:                                 {2, []string{"token", "create", "a", "--scope", "delete"}},
+		`unknown kind "virtualservise"`:                                   {2, []string{"token", "create", "a", "--scope", "read:*:virtualservise"}},
+		`"90x" is not a time with its unit, such as 30m, 12h or 90d (see`: {2, []string{"token", "create", "a", "--scope", "read", "--expires-in", "90x"}},
+		`--expires-in must not be negative`:                               {2, []string{"token", "create", "a", "--scope", "read", "--expires-in", "-1h"}},
+		`'A' is not a name for a token`:                                   {1, []string{"token", "create", "A", "--scope", "read"}},
+		`there is a token of that name already: "ci"`:                     {1, []string{"token", "create", "ci", "--scope", "read"}},
+		`unknown command "craete" (did you mean "create"`:                 {2, []string{"token", "craete"}},
 	} {
 		r := m.Run(tt.args...)
 		require.Equal(t, tt.code, r.Code, r.Err)
