@@ -58,12 +58,19 @@ func unknownCommand(cmd *cobra.Command, words ...string) error {
 	return fmt.Errorf("unknown command %q", word)
 }
 
-// NoFile explains a word of another program where a file was expected. It returns nil if the file exists or the word is unknown.
+// NoFile explains a word where a file was expected: one of another program, or one that cannot be meant for a path. Of a path
+// or a URL it says nothing, nor of the "-" of standard input: whoever reads those tells what is wrong.
 func NoFile(cmd *cobra.Command, word string) error {
-	if _, err := os.Stat(word); err == nil || meantBy(cmd, word) == "" {
+	_, err := os.Stat(word)
+	switch {
+	case err == nil || word == "-":
+		return nil
+	case meantBy(cmd, word) != "":
+		return unknownCommand(cmd, word)
+	case strings.ContainsAny(word, `./\:`):
 		return nil
 	}
-	return unknownCommand(cmd, word)
+	return fmt.Errorf("%s takes files: -f FILE names one, and there is none of the name %q", cmd.Name(), word)
 }
 
 // suggested is the name of a member that a word may be meant for, or another name of it; "" if none is near.

@@ -2,10 +2,7 @@ package resources
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,9 +63,6 @@ func (p program) documents(cmd *cobra.Command, read func(io.Reader, string) ([]*
 	if len(args) > 0 {
 		if err := arguments.NoFile(cmd, args[0]); err != nil {
 			return nil, failure.Usage(cmd, err)
-		}
-		if _, err := os.Stat(args[0]); err != nil && args[0] != files.Stdin && !strings.ContainsAny(args[0], "./\\:") {
-			return nil, failure.Usage(cmd, fmt.Errorf("%s takes files: -f FILE names one, and there is none of the name %q", cmd.Name(), args[0]))
 		}
 	}
 	from.Paths = append(from.Paths, args...)
