@@ -8,13 +8,9 @@
 package convert
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -37,12 +33,11 @@ type Source string
 
 // The sources.
 const (
-	Istio   Source = "istio"
-	Ingress Source = "ingress"
-	NGINX   Source = "nginx"
-	HAProxy Source = "haproxy"
-
-	Kubernetes Source = "kubernetes" // never found out, like those below: the Services beside Ingresses stay what they are
+	Istio      Source = "istio"
+	Ingress    Source = "ingress"
+	NGINX      Source = "nginx"
+	HAProxy    Source = "haproxy"
+	Kubernetes Source = "kubernetes"
 	Consul     Source = "consul"
 	Kuma       Source = "kuma"
 )
@@ -74,7 +69,7 @@ type File struct {
 
 // Options say how to convert.
 type Options struct {
-	From          Source // of files; found out for each if it is empty
+	From          Source // of files; found out for each if it is empty, where that is certain
 	Namespace     string // of what names none
 	Class         string // of Gateways
 	Gateway       string // the name of the Gateway, where the source has none
@@ -139,8 +134,16 @@ type read struct {
 // Files converts files, with documents that are known beside: those of a server.
 func Files(files []File, known []*kinds.Document, o Options) (*Result, error) {
 	c := &conversion{Options: o, Set: gateway.NewSet(result.NewSet(&report.Report{})), istio: known, others: map[string]int{}, included: map[string]bool{}, inventories: map[Source]inventory{}}
-	for _, f := range files {
-		if err := c.file(f); err != nil {
+	var found []Source
+	if c.From == "" {
+		found = sourcesOf(files)
+	}
+	for i, f := range files {
+		from := c.From
+		if from == "" {
+			from = found[i]
+		}
+		if err := c.file(f, from); err != nil {
 			return nil, err
 		}
 	}
@@ -165,12 +168,8 @@ func Files(files []File, known []*kinds.Document, o Options) (*Result, error) {
 	return &Result{documents, c.Report}, nil
 }
 
-// file reads a file.
-func (c *conversion) file(f File) error {
-	from := c.From
-	if from == "" {
-		from = sourceOf(f)
-	}
+// file reads a file of a source.
+func (c *conversion) file(f File, from Source) error {
 	switch from {
 	case NGINX:
 		directives, err := c.reader(f.Name).Read(f.Name, f.Data)
@@ -227,29 +226,6 @@ func SourceNames() string {
 		out = append(out, string(s))
 	}
 	return strings.Join(out[:len(out)-1], ", ") + " or " + out[len(out)-1]
-}
-
-var (
-	hasSection  = regexp.MustCompile(`(?m)^\s*(frontend|backend|listen|defaults|global)(\s+[^\s:]+)*\s*(#.*)?$`)
-	hasBlock    = regexp.MustCompile(`(?m)^\s*(http|server|upstream\s+\S+|events|location\s+[^{}]+)\s*\{|;\s*$`)
-	hasDocument = regexp.MustCompile(`(?m)^\s*["{]*\s*["']?apiVersion["']?\s*:`)
-)
-
-// sourceOf finds out what a file is, from its name or from what is in it.
-func sourceOf(f File) Source {
-	switch ext := filepath.Ext(f.Name); {
-	case slices.Contains([]string{".yaml", ".yml", ".json"}, ext) || hasDocument.Match(f.Data):
-		return Istio // and Ingresses: the documents say
-	case ext == ".cfg" && hasSection.Match(f.Data):
-		return HAProxy
-	case hasBlock.Match(f.Data):
-		return NGINX
-	case hasSection.Match(f.Data):
-		return HAProxy
-	case len(bytes.TrimSpace(f.Data)) == 0:
-		return Istio // nothing, which is no mistake of a file
-	}
-	return ""
 }
 
 // note counts a document that is not converted.

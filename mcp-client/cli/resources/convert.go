@@ -39,15 +39,16 @@ func Convert(s *session.Session) *cobra.Command {
 		Long: `Turn VirtualServices and Gateways of Istio, Ingresses of Kubernetes, and what NGINX and HAProxy do by host and path, into Gateways and
 routes of the Gateway API, and print them as apply takes them. The source stays as it is, and nothing is sent to a server.
 
-With --from kubernetes, Services with their EndpointSlices or Pods become ServiceEntries and WorkloadEntries, and the ConfigMap of Istio a
+Services of Kubernetes with their EndpointSlices or Pods become ServiceEntries and WorkloadEntries, and the ConfigMap of Istio a
 MeshConfig. What is of the mesh among them is printed as it is. mcp-client import --from kubernetes sends the same to a server.
 
-With --from consul, answers of Consul's catalog, definitions of its services and its config entries (JSON or HCL) become ServiceEntries,
-WorkloadEntries, VirtualServices, DestinationRules and AuthorizationPolicies. With --from kuma, what kumactl or kubectl prints of a mesh
-of Kuma does. What is refused there is refused here, or a warning says so.
+Answers of Consul's catalog, definitions of its services and its config entries (JSON or HCL) become ServiceEntries, WorkloadEntries,
+VirtualServices, DestinationRules and AuthorizationPolicies, and so does what kumactl or kubectl prints of a mesh of Kuma. What is refused
+there is refused here, or a warning says so.
 
 Without -f, VirtualServices and Gateways are read from the server. With -f no server is needed. A file's name and content show what it is,
-unless --from says it.
+unless --from says it, which it has to where both could be of others: Services beside Ingresses or VirtualServices are taken for
+what those lead to, and an agent's configuration is Consul's with --from consul alone.
 
 The result does with each request what the source did. Each thing that routes cannot say is a warning on standard error: where it stands,
 and what to do instead. A rule whose match they cannot say is left out. A rule that might refuse requests, or answers them by itself, becomes
@@ -57,9 +58,10 @@ one that answers 500. With --strict each warning is an error.`,
   mcp-client convert all -A > routes.yaml
   mcp-client convert -f nginx.conf -n shop --strict | mcp-client apply -f - --dry-run
   kubectl get ingress,service -A -o yaml | mcp-client convert -f - --gateway edge
-  kubectl get services,endpointslices,pods,nodes -A -o yaml | mcp-client convert -f - --from kubernetes
-  mcp-client convert -f consul.json --from consul -n shop
-  mcp-client convert -f kuma.yaml --from kuma -n shop`,
+  kubectl get services,endpointslices,pods,nodes -A -o yaml | mcp-client convert -f -
+  mcp-client convert -f consul.json -n shop
+  mcp-client convert -f agent.hcl --from consul -n shop
+  mcp-client convert -f kuma.yaml -n shop`,
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if areFiles(args) {

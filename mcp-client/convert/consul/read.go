@@ -21,14 +21,17 @@ import (
 
 // Read reads a file of JSON, YAML or HCL. A file may have several values of JSON, one after the other, as a loop
 // around consul config read writes them.
-func (c *Conversion) Read(file string, data []byte) error {
-	if isHCL(data) && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(file)) {
+func (c *Conversion) Read(file string, data []byte) error { return values(file, data, c.value) }
+
+// values calls a function with each value of a file, until it fails.
+func values(file string, data []byte, do func(value any, at report.Place) error) error {
+	if isHCL(data) && slices.Contains(yamlEndings, filepath.Ext(file)) {
 		return documents.Each(file, data, func(d documents.Document) error {
 			var value any
 			if err := d.Decode(&value); err != nil {
 				return err
 			}
-			return c.value(value, report.Place{File: file, Document: d.At.Document, Line: d.At.Line})
+			return do(value, report.Place{File: file, Document: d.At.Document, Line: d.At.Line})
 		})
 	}
 	if isHCL(data) {
@@ -36,7 +39,7 @@ func (c *Conversion) Read(file string, data []byte) error {
 		if err := hcl.Unmarshal(data, &value); err != nil {
 			return fmt.Errorf("%s: read it as HCL: %w", file, err)
 		}
-		return c.value(value, report.Place{File: file, Document: 1})
+		return do(value, report.Place{File: file, Document: 1})
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -50,11 +53,13 @@ func (c *Conversion) Read(file string, data []byte) error {
 		text := data[end:decoder.InputOffset()]
 		begin := end + len(text) - len(bytes.TrimLeft(text, " \t\r\n"))
 		end = int(decoder.InputOffset())
-		if err := c.value(value, report.Place{File: file, Document: document, Line: 1 + bytes.Count(data[:begin], []byte("\n"))}); err != nil {
+		if err := do(value, report.Place{File: file, Document: document, Line: 1 + bytes.Count(data[:begin], []byte("\n"))}); err != nil {
 			return err
 		}
 	}
 }
+
+var yamlEndings = []string{".yaml", ".yml"}
 
 // isHCL reports whether a file is no JSON.
 func isHCL(data []byte) bool {
@@ -100,6 +105,20 @@ func (c *Conversion) value(value any, at report.Place) error {
 // proxyDefaults is the entry that has no name of its own.
 const proxyDefaults = "proxy-defaults"
 
+// ofService has the config entries of a service, and where they are kept.
+var ofService = map[string]func(*service) **fields.Object{
+	"service-defaults":   func(s *service) **fields.Object { return &s.defaults },
+	"service-resolver":   func(s *service) **fields.Object { return &s.resolver },
+	"service-router":     func(s *service) **fields.Object { return &s.router },
+	"service-splitter":   func(s *service) **fields.Object { return &s.splitter },
+	"service-intentions": func(s *service) **fields.Object { return &s.intentions },
+}
+
+// isEntry reports whether there are config entries of a kind.
+func isEntry(kind string) bool {
+	return kind == proxyDefaults || ofService[kind] != nil || entries[kind] != ""
+}
+
 // entryOf reads a config entry.
 func (c *Conversion) entryOf(o *fields.Object) {
 	kind, name := o.Text("Kind"), o.Text("Name")
@@ -107,13 +126,7 @@ func (c *Conversion) entryOf(o *fields.Object) {
 	o.Skip("CreateIndex", "ModifyIndex", "Meta", "Hash", "Partition")
 	at := &o.At
 	at.Kind, at.Name, at.Namespace = kind, name, c.key(namespace, "").namespace
-	into := map[string]func(*service) **fields.Object{
-		"service-defaults":   func(s *service) **fields.Object { return &s.defaults },
-		"service-resolver":   func(s *service) **fields.Object { return &s.resolver },
-		"service-router":     func(s *service) **fields.Object { return &s.router },
-		"service-splitter":   func(s *service) **fields.Object { return &s.splitter },
-		"service-intentions": func(s *service) **fields.Object { return &s.intentions },
-	}[kind]
+	into := ofService[kind]
 	partition := o.Text("Partition")
 	switch {
 	case partition != "" && partition != "default":

@@ -70,6 +70,9 @@ func Text(node *yaml.Node, name string) string {
 	return value.Value
 }
 
+// IsObject reports whether a document has fields: an empty one has none, nor has a text.
+func (d Document) IsObject() bool { return d.Node.Kind == yaml.MappingNode }
+
 // Decode reads a document into what is known of its kind. Fields that are not known are left out.
 func (d Document) Decode(into any) error {
 	if err := d.Node.Decode(into); err != nil {

@@ -59,6 +59,14 @@ func (c *Conversion) Read(file string, data []byte) error {
 // read are the kinds that are read.
 var read = []string{"Service", "EndpointSlice", "Pod", "Node", "ConfigMap"}
 
+// Reads reports whether objects of a kind are read.
+func Reads(apiVersion, kind string) bool {
+	if kind == "EndpointSlice" {
+		return apiVersion == "discovery.k8s.io/v1"
+	}
+	return apiVersion == "v1" && slices.Contains(read, kind)
+}
+
 // object reads one object.
 func (c *Conversion) object(d documents.Document) error {
 	switch apiVersion := documents.Text(d.Node, "apiVersion"); {

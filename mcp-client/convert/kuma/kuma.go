@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/documents"
 	"github.com/pgmesh/pgmesh/mcp-client/convert/fields"
@@ -54,7 +52,7 @@ func New(namespace string, to *result.Set) *Conversion {
 // Read reads a file, as kumactl or kubectl writes it.
 func (c *Conversion) Read(file string, data []byte) error {
 	return documents.Each(file, data, func(d documents.Document) error {
-		if d.Node.Kind != yaml.MappingNode {
+		if !d.IsObject() {
 			return nil
 		}
 		var value any
@@ -141,10 +139,23 @@ var ofKuma = []string{
 	"Secret", "GlobalSecret", "Config", "HostnameGenerator", "ContainerPatch", "MeshGatewayConfig", "Workload",
 }
 
+// known are all kinds of which this conversion has heard.
+func known() []string { return slices.Concat(converted, ofKuma, slices.Sorted(maps.Keys(unsaid))) }
+
+// Recognizes reports whether a document is certainly a resource of Kuma: others have a type and a name, too, but not its kinds, and
+// no mesh.
+func Recognizes(d documents.Document) bool {
+	version, kind := documents.Text(d.Node, "apiVersion"), documents.Text(d.Node, "type")
+	if version != "" || d.At.Kind != "" {
+		return strings.HasPrefix(version, "kuma.io/")
+	}
+	return slices.Contains(known(), kind) && documents.Text(d.Node, "name") != "" && (kind == "Mesh" || documents.Text(d.Node, "mesh") != "")
+}
+
 // unknown tells of a resource of a kind that this conversion has never heard of, such as a mistyped one.
 func (c *Conversion) unknown(r *resource) {
 	hint := "write by hand what it says; docs/from-kuma.md has what takes the place of what"
-	if near := nearest.Word(r.kind, slices.Concat(converted, ofKuma, slices.Sorted(maps.Keys(unsaid)))); near != "" {
+	if near := nearest.Word(r.kind, known()); near != "" {
 		hint = `did you mean "` + near + `"?`
 	}
 	c.Lose(r.at, "a resource of this kind is not known, and is left out", hint)
