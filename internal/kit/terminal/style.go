@@ -1,5 +1,7 @@
 package terminal
 
+import "unicode/utf8"
+
 // Style is a text attribute that the programs use.
 type Style string
 
@@ -28,6 +30,17 @@ func (s Style) Paint(text string) string {
 const plain = 0xf8
 
 var styleBytes = map[byte]Style{0xf9: Bold, 0xfa: Red, 0xfb: Green, 0xfc: Yellow, 0xfd: Cyan}
+
+// Width is how many characters of a text are seen. The marks of styles are not.
+func Width(text string) int {
+	width := utf8.RuneCountInString(text)
+	for i := range len(text) {
+		if isStyleByte(text[i]) {
+			width--
+		}
+	}
+	return width
+}
 
 func isStyleByte(c byte) bool { return plain <= c && c <= 0xfd }
 

@@ -25,6 +25,7 @@ type Printer struct {
 	LabelColumns []string
 	// Single has each resource printed by itself, where there would be a List of them.
 	Single bool
+	tables map[*kinds.Kind]*table // of what is printed row by row, nil for what is printed once
 	colors colors
 	getenv func(string) string
 }

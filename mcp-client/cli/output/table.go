@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 )
 
-// printTables prints one table per kind, in order of first occurrence. If there are several, names
+// printTables prints one table per kind, in order of first occurrence, or goes on with it. If there are several, names
 // include the kind.
 func (p *Printer) printTables(resources []*kinds.Resource, statuses Statuses) error {
 	ofKind := map[*kinds.Kind][]*kinds.Resource{}
@@ -23,11 +23,17 @@ func (p *Printer) printTables(resources []*kinds.Resource, statuses Statuses) er
 		}
 		ofKind[r.Kind] = append(ofKind[r.Kind], r)
 	}
+	all := len(p.tables)
+	for _, kind := range order {
+		if p.tables[kind] == nil {
+			all++
+		}
+	}
 	for i, kind := range order {
-		if i > 0 {
+		if p.tables[kind] == nil && i+len(p.tables) > 0 {
 			fmt.Fprintln(p.Out)
 		}
-		if err := p.printTable(kind, ofKind[kind], len(order) > 1, statuses); err != nil {
+		if err := p.printTable(kind, ofKind[kind], all > 1, statuses); err != nil {
 			return err
 		}
 	}
@@ -38,7 +44,7 @@ func (p *Printer) printTables(resources []*kinds.Resource, statuses Statuses) er
 func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qualified bool, statuses Statuses) error {
 	wide := p.Output.Format == Wide
 	shown := columnsOf(kind, wide)
-	w := NewRows(p.Out)
+	t, goesOn := p.table(kind)
 	header := []string{"NAME"}
 	if kind.Namespaced {
 		header = []string{"NAMESPACE", "NAME"}
@@ -46,8 +52,10 @@ func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qual
 	for _, c := range shown {
 		header = append(header, c.title)
 	}
-	origins := wide || slices.ContainsFunc(resources, func(r *kinds.Resource) bool { return r.Origin() != "" })
-	if origins {
+	if !goesOn {
+		t.origins = wide || slices.ContainsFunc(resources, func(r *kinds.Resource) bool { return r.Origin() != "" })
+	}
+	if t.origins {
 		header = append(header, "ORIGIN")
 	}
 	header = append(append(header, statuses.columns()...), "AGE")
@@ -57,8 +65,8 @@ func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qual
 	if p.Labels {
 		header = append(header, "LABELS")
 	}
-	if !p.NoHeaders {
-		w.Row(header...)
+	if !p.NoHeaders && !goesOn {
+		t.Row(header...)
 	}
 	for _, r := range resources {
 		cells, err := cellsOf(r, shown, wide)
@@ -70,7 +78,7 @@ func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qual
 			name = words.Kind(kind) + "/" + name
 		}
 		row := append([]string{name}, cells...)
-		if origins {
+		if t.origins {
 			row = append(row, words.OrDash(r.Origin()))
 		}
 		if kind.Namespaced {
@@ -83,9 +91,9 @@ func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qual
 		if p.Labels {
 			row = append(row, labelsText(r.Labels))
 		}
-		w.Row(row...)
+		t.Row(row...)
 	}
-	return w.Flush()
+	return t.Flush()
 }
 
 // labelsText lists labels as selectors write them.

@@ -142,12 +142,12 @@ func (p *Printer) printCustomColumns(text []byte) error {
 	if err != nil {
 		return err
 	}
-	w := NewRows(p.Out)
+	w, goesOn := p.table(nil)
 	var titles []string
 	for _, c := range p.Output.columns {
 		titles = append(titles, c.title)
 	}
-	if !p.NoHeaders && strings.Join(titles, "") != "" {
+	if !p.NoHeaders && !goesOn && strings.Join(titles, "") != "" {
 		w.Row(titles...)
 	}
 	for _, item := range itemsOf(tree) {

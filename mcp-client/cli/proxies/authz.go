@@ -112,7 +112,7 @@ func (p program) printAuthorization(a *authorization) error {
 		}
 		w.Row("tokens", of+" are checked, by the RequestAuthentication "+t.Policy+": a bad one is refused, and without any a request passes on")
 	}
-	fmt.Fprintln(w)
+	w.Row()
 	w.Row("ACTION", "POLICY", "FROM", "TO", "WHEN")
 	for _, one := range a.Policies {
 		if err := one.write(w); err != nil {

@@ -179,7 +179,7 @@ func (p program) printProxy(one connectedProxy) error {
 	if one.Newest != one.Revision {
 		w.Row("next", one.Newest)
 	}
-	fmt.Fprintln(w)
+	w.Row()
 	w.Row("TYPE", "STATUS", "RESOURCES", "SENT", "ACKED", "NACKED")
 	for _, t := range one.Types {
 		w.Row(t.Type, p.paintStatus(t.Status), fmt.Sprint(t.Resources), t.Sent.text(), t.Acked.text(), t.Nacked.text())

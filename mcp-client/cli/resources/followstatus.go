@@ -20,6 +20,7 @@ const (
 type followed struct {
 	program
 
+	begun     bool // something was printed
 	shown     bool // there is a status to show, for discoveries report
 	unsettled map[kinds.Key]*unsettled
 }
@@ -36,14 +37,17 @@ type unsettled struct {
 // begin returns the statuses of the first resources. Whether these have any decides if there is a column for them.
 func (f *followed) begin(ctx context.Context, of []*kinds.Resource, revision int64) output.Statuses {
 	known := f.program.statuses(ctx, of)
-	f.shown = known != nil
+	f.begun, f.shown = true, known != nil
 	f.keep(of, known, revision)
 	return known
 }
 
 // of returns the statuses of resources that have changed.
 func (f *followed) of(ctx context.Context, of []*kinds.Resource, revision int64) output.Statuses {
-	if !f.shown {
+	switch {
+	case !f.begun:
+		return f.begin(ctx, of, revision)
+	case !f.shown:
 		return nil
 	}
 	known, _ := f.statusesOf(ctx, of)

@@ -27,6 +27,7 @@ type getWatch struct {
 func (p program) getAndWatch(ctx context.Context, g getting) error {
 	ctx, cancel := context.WithCancel(ctx)
 	p.Single = true
+	p.GoOn()
 	w := &getWatch{
 		watcher: &watcher{program: p, query: g.query, known: map[kinds.Key]*kinds.Resource{}}, getting: g,
 		first: true, statuses: &followed{program: p, unsettled: map[kinds.Key]*unsettled{}},
@@ -125,7 +126,5 @@ func (w *getWatch) printDeleted(key kinds.Key) error {
 
 // printRows prints resources as they are now.
 func (w *getWatch) printRows(changed []*kinds.Resource, statuses output.Statuses) error {
-	printer := *w.program.Printer
-	printer.NoHeaders = true
-	return printer.PrintResources(changed, true, statuses)
+	return w.program.PrintResources(changed, true, statuses)
 }

@@ -2,6 +2,7 @@ package resources_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -45,6 +46,11 @@ shop +web +mesh +\S+ +UnknownHost +1/3 +\d+s
 	require.Contains(t, yaml, "1 of 3 proxies refuse it: shop/pay.shop refuses 80: no such thing")
 	require.Contains(t, m.Pipe(yaml, "apply", "-f", "-", "-n", "shop").Out, "nothing", "what get prints can be applied again")
 	require.Equal(t, 2, strings.Count(m.OK("get", "vs", "-n", "shop", "-o", "name"), "\n"))
+
+	colored := m.OK("get", "vs", "-n", "shop", "--color", "always")
+	require.Contains(t, colored, "\x1b[31mUnknownHost\x1b[0m ")
+	plain := regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(colored, "")
+	require.Equal(t, ages.ReplaceAllString(m.OK("get", "vs", "-n", "shop"), "<age>"), ages.ReplaceAllString(plain, "<age>"), "colours take no place in a column")
 }
 
 // What changes is printed with its status, and again as it comes further.
