@@ -75,6 +75,9 @@ func StyleOf(status string) terminal.Style {
 	return map[string]terminal.Style{"True": terminal.Green, "False": terminal.Yellow}[status]
 }
 
+// JSON writes a resource with its status and version.
+func (all Statuses) JSON(r *kinds.Resource) ([]byte, error) { return all.writer().JSON(r) }
+
 // writer writes resources with their statuses and versions.
 func (all Statuses) writer() kinds.Writer {
 	return kinds.Writer{Status: func(r *kinds.Resource) json.RawMessage {

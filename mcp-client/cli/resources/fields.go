@@ -41,12 +41,15 @@ func parseFields(text string) (all fieldSelector, err error) {
 	return all, nil
 }
 
+// written writes a resource as JSON.
+type written func(*kinds.Resource) ([]byte, error)
+
 // matches reports whether a resource has what all requirements ask for.
-func (f fieldSelector) matches(r *kinds.Resource) (bool, error) {
+func (f fieldSelector) matches(r *kinds.Resource, write written) (bool, error) {
 	if len(f) == 0 {
 		return true, nil
 	}
-	text, err := kinds.MarshalJSON(r)
+	text, err := write(r)
 	if err != nil {
 		return false, err
 	}
@@ -60,10 +63,10 @@ func (f fieldSelector) matches(r *kinds.Resource) (bool, error) {
 }
 
 // sortBy sorts resources by the value at a path: numbers as such, then texts, then those without one.
-func sortBy(path output.Path, all []*kinds.Resource) error {
+func sortBy(path output.Path, all []*kinds.Resource, write written) error {
 	values := map[kinds.Key]string{}
 	for _, r := range all {
-		text, err := kinds.MarshalJSON(r)
+		text, err := write(r)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -92,6 +93,8 @@ type getting struct {
 	watch   bool
 
 	ignoreMissing bool
+
+	write written // what fields are looked for in
 }
 
 // chooses reads what the arguments and flags choose.
@@ -106,9 +109,36 @@ func (g *getting) chooses(args []string, labels, fields, sorting string) (err er
 		return err
 	}
 	if sorting != "" {
-		g.sorting, err = output.ParsePath(sorting)
+		if g.sorting, err = output.ParsePath(sorting); err != nil {
+			return fmt.Errorf("--sort-by: %w", err)
+		}
 	}
-	return err
+	g.write = func(r *kinds.Resource) ([]byte, error) { return kinds.MarshalJSON(r) }
+	return g.checkPaths()
+}
+
+// checkPaths refuses paths that can find nothing, for a mistyped one would sort by nothing, or choose nothing.
+func (g *getting) checkPaths() error {
+	of := arguments.KindsOf(g.query)
+	for _, one := range g.fields {
+		if err := checkPath(one.path, of); err != nil {
+			return fmt.Errorf("--field-selector: %w", err)
+		}
+	}
+	if g.sorting != "" {
+		if err := checkPath(g.sorting, of); err != nil {
+			return fmt.Errorf("--sort-by: %w", err)
+		}
+	}
+	if g.watch && g.needsStatus() {
+		return errors.New("a status and a resourceVersion are not looked at while a watch goes on: leave --watch out, or choose by other fields")
+	}
+	return nil
+}
+
+// needsStatus reports whether resources are chosen or sorted by what is asked for beside them.
+func (g *getting) needsStatus() bool {
+	return ofStatus(g.sorting) || slices.ContainsFunc(g.fields, func(one fieldRequirement) bool { return ofStatus(one.path) })
 }
 
 // selects reports whether a resource has the origin and the fields that are asked for.
@@ -116,7 +146,7 @@ func (g getting) selects(r *kinds.Resource) (bool, error) {
 	if !ofOrigin(r, g.origin) {
 		return false, nil
 	}
-	return g.fields.matches(r)
+	return g.fields.matches(r, g.write)
 }
 
 // of chooses resources, and sorts them.
@@ -131,7 +161,7 @@ func (g getting) of(all []*kinds.Resource) (chosen []*kinds.Resource, err error)
 		}
 	}
 	if g.sorting != "" {
-		err = sortBy(g.sorting, chosen)
+		err = sortBy(g.sorting, chosen, g.write)
 	}
 	return chosen, err
 }
@@ -149,6 +179,10 @@ func (p program) get(ctx context.Context, g getting) error {
 	if err != nil {
 		return err
 	}
+	if g.needsStatus() {
+		known, _ := p.statusesOf(ctx, all.Resources)
+		g.write = withVersions(known, all.Revision).JSON
+	}
 	chosen, err := g.of(all.Resources)
 	if err != nil {
 		return err
@@ -160,12 +194,16 @@ func (p program) get(ctx context.Context, g getting) error {
 	}
 	defer p.TellUnknownNamespace(ctx, g.query, g.labels, chosen)
 	return p.PrintFound(g.query, g.labels, chosen, func(found []*kinds.Resource) output.Statuses {
-		known := p.statuses(ctx, found)
-		for _, status := range known {
-			status.Version = versionAt(all.Revision, status.ObservedRevision)
-		}
-		return known
+		return withVersions(p.statuses(ctx, found), all.Revision)
 	})
+}
+
+// withVersions adds the versions of resources that were read at a revision.
+func withVersions(known output.Statuses, revision int64) output.Statuses {
+	for _, status := range known {
+		status.Version = versionAt(revision, status.ObservedRevision)
+	}
+	return known
 }
 
 // existing drops from a query the names of which there is no resource.

@@ -188,6 +188,20 @@ func TestGetChoosesSortsAndShows(t *testing.T) {
 	}
 }
 
+// A mistyped path is told, for it would find nothing.
+func TestGetRefusesPathsThatFindNothing(t *testing.T) {
+	t.Parallel()
+	for says, args := range map[string][]string{
+		`error: --sort-by: VirtualService.metadata has no field "creationTimestmp" (did you mean "creationTimestamp"?) (see mcp-client get --help)`: {"--sort-by", ".metadata.creationTimestmp"},
+		`error: --field-selector: VirtualService.spec has no field "gatways" (did you mean "gateways"?) (see`:                                       {"--field-selector", "metadata.name=a,spec.gatways[0]!=edge"},
+		`error: a status and a resourceVersion are not looked at while a watch goes on`:                                                             {"--field-selector", "status.proxies.refusing!=0", "-w"},
+	} {
+		r := clitest.Run(t.Context(), "", nil, append([]string{"get", "vs"}, args...)...)
+		require.Equal(t, 2, r.Code, r.Err)
+		require.Contains(t, r.Err, says)
+	}
+}
+
 func TestGetGoesOn(t *testing.T) {
 	t.Parallel()
 	m := clitest.Start(t)

@@ -47,6 +47,16 @@ shop +web +mesh +\S+ +UnknownHost +1/3 +\d+s
 	require.Contains(t, m.Pipe(yaml, "apply", "-f", "-", "-n", "shop").Out, "nothing", "what get prints can be applied again")
 	require.Equal(t, 2, strings.Count(m.OK("get", "vs", "-n", "shop", "-o", "name"), "\n"))
 
+	for args, want := range map[string]string{
+		"--sort-by .status.proxies.running":                              "api web ",
+		`--sort-by {.status.conditions[?(@.type=="Programmed")].status}`: "web api ",
+		"--sort-by .metadata.resourceVersion":                            "api web ",
+		"--field-selector status.proxies.refusing=1":                     "web ",
+		"--field-selector metadata.resourceVersion=1":                    "api ",
+	} {
+		require.Equal(t, want, m.OK(append(strings.Fields("get vs -n shop "+args), "-o", "jsonpath={range .items[*]}{.metadata.name} {end}")...), args)
+	}
+
 	colored := m.OK("get", "vs", "-n", "shop", "--color", "always")
 	require.Contains(t, colored, "\x1b[31mUnknownHost\x1b[0m ")
 	plain := regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(colored, "")
