@@ -310,7 +310,7 @@ func TestMistakesOfJoinTokens(t *testing.T) {
 	t.Parallel()
 	p := start(t, "")
 	for written, want := range map[string]string{
-		`service_account = "api"` + "\n" + `expires_in = "10years"`: `expires_in: "10years" is not a time such as 24h`,
+		`service_account = "api"` + "\n" + `expires_in = "10years"`: `expires_in: "10years" is not a time such as 24h or 7d`,
 		`service_account = "api"` + "\n" + `uses = -3`:              "uses: -3: somebody has to join with it",
 		`service_account = "api"` + "\n" + `workload_group = "api"`: "say either workload_group or service_account",
 		`expires_in = "1h"`: "say either workload_group or service_account",
@@ -318,7 +318,7 @@ func TestMistakesOfJoinTokens(t *testing.T) {
 		p.write(header + "resource \"pgmesh_join_token\" \"it\" {\n namespace = \"shop\"\n" + written + "\n}\n")
 		require.Contains(t, p.fails("validate"), want)
 	}
-	p.write(header + "variable \"group\" {}\nresource \"pgmesh_join_token\" \"it\" {\n namespace = \"shop\"\n workload_group = var.group\n}\n")
+	p.write(header + "variable \"group\" {}\nresource \"pgmesh_join_token\" \"it\" {\n namespace = \"shop\"\n workload_group = var.group\n expires_in = \"7d\"\n}\n")
 	p.tofu("validate")
 }
 

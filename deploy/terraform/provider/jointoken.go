@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/deploy/terraform/mesh"
+	"github.com/pgmesh/pgmesh/internal/kit/days"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
@@ -66,7 +67,7 @@ func (*joinToken) Schema(_ context.Context, _ resource.SchemaRequest, resp *reso
 				Default: int32default.StaticInt32(1), PlanModifiers: []planmodifier.Int32{int32planmodifier.RequiresReplace()},
 			},
 			"expires_in": schema.StringAttribute{
-				Optional: true, Computed: true, Description: `How long it counts, such as "24h": 1h, if it is not given.`,
+				Optional: true, Computed: true, Description: `How long it counts, such as "24h" or "7d": 1h, if it is not given.`,
 				Default: stringdefault.StaticString("1h"), PlanModifiers: replace,
 			},
 			"name":       schema.StringAttribute{Computed: true, Description: "What mcp-client token list calls it.", PlanModifiers: keep},
@@ -106,9 +107,9 @@ var errEither = errors.New("say either workload_group or service_account")
 func named(value types.String) bool { return value.ValueString() != "" }
 
 func lifetimeOf(text string) (time.Duration, error) {
-	lifetime, err := time.ParseDuration(text)
+	lifetime, err := days.Parse(text)
 	if err != nil || lifetime <= 0 {
-		return 0, fmt.Errorf("expires_in: %q is not a time such as 24h", text)
+		return 0, fmt.Errorf("expires_in: %q is not a time such as 24h or 7d", text)
 	}
 	return lifetime, nil
 }
