@@ -24,10 +24,13 @@ func lockEverything(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// reportWaiting reports for whom lockEverything waits.
-func reportWaiting(tell func(string)) pgconn.NoticeHandler {
+// codeGivenBack is of the warning that says what the owner of the schema was given back.
+const codeGivenBack = "MS098"
+
+// reportNotices reports for whom lockEverything waits, and what the owner was given back.
+func reportNotices(tell func(string)) pgconn.NoticeHandler {
 	return func(_ *pgconn.PgConn, n *pgconn.Notice) {
-		if n.Code == store.CodeNoLock {
+		if n.Code == store.CodeNoLock || n.Code == codeGivenBack {
 			tell(n.Message)
 		}
 	}

@@ -212,7 +212,7 @@ func connectToMigrate(ctx context.Context, url string, tell func(string)) (*pgx.
 		return nil, fmt.Errorf("reading the database URL: %w", err)
 	}
 	config.RuntimeParams["application_name"] = waits
-	config.OnNotice = reportWaiting(tell)
+	config.OnNotice = reportNotices(tell)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, store.Explain("connecting to the database", err)

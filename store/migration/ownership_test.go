@@ -41,6 +41,13 @@ func (o owned) works(t *testing.T) {
 			UNION SELECT nspowner FROM pg_namespace WHERE nspname IN ('mesh', 'mesh_internal')) o (owner)`))
 }
 
+// up migrates, and returns what that says.
+func (o owned) up(t *testing.T, url string) (said []string) {
+	t.Helper()
+	require.NoError(t, migration.UpTelling(t.Context(), url, func(line string) { said = append(said, line) }))
+	return said
+}
+
 func told(session storetest.Session) []string {
 	return storetest.Collect[string](session, "SELECT format('%s %s %s: %s', kind, name, difference, advice) FROM mesh.check_installation()")
 }
@@ -85,11 +92,16 @@ func TestWhatTheOwnerDoesNotOwnIsToldAndGivenBack(t *testing.T) {
 	require.Subset(t, told(session), rows)
 	require.Len(t, told(session), len(rows)+1, "and the view that was added")
 
-	require.NoError(t, migration.Up(t.Context(), o.URL))
+	require.Equal(t, []string{"gave " + o.owner + " back what is its own: function mesh.newest_revision(), table mesh.settings, view mesh.problems"}, o.up(t, o.URL))
 	require.Equal(t, super, storetest.Value[string](o.Owner, "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'of_the_superuser'"), "it is not of the mesh")
 	session.Exec("SELECT mesh.grant_namespace('" + o.Role("tenant") + "', 'a', 'write'), mesh.grant_server('" + o.Role("server") + "')")
 	o.Owner.Exec("DROP VIEW mesh.of_the_superuser")
 	o.works(t)
+
+	o.Owner.Exec("DO $$ DECLARE v regclass; BEGIN FOR v IN SELECT oid FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind = 'v' ORDER BY oid LIMIT 12 LOOP EXECUTE format('ALTER VIEW %s OWNER TO " + super + "', v); END LOOP; END $$")
+	said := o.up(t, o.URL)
+	require.Len(t, said, 1)
+	require.Regexp(t, "(, view mesh[.][a-z_]+){9}, and 2 more$", said[0])
 }
 
 func TestTheOwnerIsGivenBackWhatWasRevoked(t *testing.T) {
@@ -97,7 +109,10 @@ func TestTheOwnerIsGivenBackWhatWasRevoked(t *testing.T) {
 	o := newOwned(t)
 	o.Owner.Exec("REVOKE ALL ON mesh.settings, mesh.resources FROM " + o.owner + "; REVOKE DELETE ON mesh_internal.changes FROM " + o.owner +
 		"; REVOKE ALL ON FUNCTION mesh.newest_revision() FROM PUBLIC, " + o.owner)
-	require.NoError(t, migration.Up(t.Context(), o.Login(o.owner)))
+	const privileges = "privileges on "
+	require.Equal(t, []string{"gave " + o.owner + " back what is its own: " + privileges + "function mesh.newest_revision(), " + privileges + "table mesh.resources, " +
+		privileges + "table mesh.settings, " + privileges + "table mesh_internal.changes"}, o.up(t, o.Login(o.owner)))
+	require.Empty(t, o.up(t, o.Login(o.owner)))
 	o.works(t)
 	require.Empty(t, storetest.Collect[string](o.Owner, "SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind IN ('r', 'v') AND NOT has_table_privilege(c.relowner, c.oid, 'DELETE')"))
 }

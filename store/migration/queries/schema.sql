@@ -75,15 +75,16 @@ SELECT kind, name, difference, advice FROM mesh.check_installation()
 -- name: RegainOwnership
 -- Gives the owner of the schema what is of the mesh and somebody else has, as after a restore or a migration
 -- of theirs, if this role may; and the privileges on it that somebody has revoked. Nothing that connects as the
--- owner works without. It may always grant those to itself.
+-- owner works without. It may always grant those to itself. A warning says what it was.
 DO $$
 DECLARE
   owner oid := (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'mesh');
   lost  record;
+  given text[] := '{}';
 BEGIN
   PERFORM set_config('search_path', 'pg_catalog', true); -- as when the names were noted
   IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace IN ({{Schemas}}) AND c.relname = 'installed_objects' AND has_schema_privilege(c.relnamespace, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')) THEN
-    FOR lost IN
+    FOR lost IN SELECT l.* FROM (
       SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END AS kind, i.name FROM pg_class c JOIN mesh_internal.installed_objects i ON i.name = c.oid::regclass::text
         WHERE c.relnamespace IN ({{Schemas}}) AND c.relkind IN ('r', 'v') AND i.kind IN ('table', 'view') AND i.state <> 'foreign' AND c.relowner <> owner AND pg_has_role(c.relowner, 'MEMBER')
       UNION ALL
@@ -93,11 +94,13 @@ BEGIN
       SELECT 'TYPE', c.oid::regclass::text FROM pg_class c WHERE c.relnamespace IN ({{Schemas}}) AND c.relkind = 'c' AND c.relowner <> owner AND pg_has_role(c.relowner, 'MEMBER')
       UNION ALL
       SELECT 'SCHEMA', 'mesh_internal' FROM pg_namespace n WHERE n.nspname = 'mesh_internal' AND n.nspowner <> owner AND pg_has_role(n.nspowner, 'MEMBER')
+      ) l ORDER BY l.kind <> 'SCHEMA', l.kind, l.name -- what is in a schema can be reached only then
     LOOP
       EXECUTE format('ALTER %s %s OWNER TO %I', lost.kind, lost.name, pg_get_userbyid(owner));
+      given := given || format('%s %s', replace(lower(lost.kind), 'routine', 'function'), lost.name);
     END LOOP;
   END IF;
-  FOR lost IN
+  FOR lost IN SELECT l.* FROM (
     SELECT 'SCHEMA' AS kind, n.oid::regnamespace::text AS name, n.nspowner AS owner FROM pg_namespace n
       WHERE n.oid IN ({{Schemas}}) AND pg_has_role(n.nspowner, 'MEMBER') AND NOT (has_schema_privilege(n.nspowner, n.oid, 'USAGE') AND has_schema_privilege(n.nspowner, n.oid, 'CREATE'))
     UNION ALL
@@ -107,9 +110,15 @@ BEGIN
     UNION ALL
     SELECT 'ROUTINE', p.oid::regprocedure::text, p.proowner FROM pg_proc p
       WHERE p.pronamespace IN ({{Schemas}}) AND p.proacl IS NOT NULL AND pg_has_role(p.proowner, 'MEMBER') AND NOT has_function_privilege(p.proowner, p.oid, 'EXECUTE')
+    ) l ORDER BY l.kind <> 'SCHEMA', l.kind, l.name
   LOOP
     EXECUTE format('GRANT ALL ON %s %s TO %I', lost.kind, lost.name, pg_get_userbyid(lost.owner));
+    given := given || format('privileges on %s %s', replace(lower(lost.kind), 'routine', 'function'), lost.name);
   END LOOP;
+  IF given <> '{}' THEN
+    RAISE WARNING USING ERRCODE = 'MS098', MESSAGE = format('gave %I back what is its own: %s', pg_get_userbyid(owner), array_to_string(given[:10], ', '))
+      || CASE WHEN cardinality(given) > 10 THEN format(', and %s more', cardinality(given) - 10) ELSE '' END;
+  END IF;
 END $$
 
 -- name: ActAsOwner
