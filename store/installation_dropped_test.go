@@ -1,7 +1,10 @@
 package store_test
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +35,40 @@ func TestADroppedColumnIsToldThoughViewsFellWithIt(t *testing.T) {
 		require.ErrorContains(t, err, "Look at them first: SELECT * FROM mesh.check_installation()")
 		require.Contains(t, collect[string](db, whatDiffers), "column "+column+" is missing")
 	}
+}
+
+// To migrate is no advice to whoever does it.
+func TestAMigrationThatMissesATableLeadsToWhatToDo(t *testing.T) {
+	t.Parallel()
+	const back = " (somebody has dropped, renamed or moved it: put it back, restore it from a backup, or make it again as the migration did, which mcp-server migrate sql prints)"
+	const look = "\nobjects of the schema that somebody has changed: %d. Look at them first: SELECT * FROM mesh.check_installation()"
+	for table, says := range map[string]string{
+		"mesh.settings":         `installing the functions and views of the schema: ERROR: relation "mesh.settings" does not exist (SQLSTATE 42P01)` + back + look,
+		"mesh_internal.changes": `installing the functions and views of the schema: ERROR: type mesh_internal.changes[] does not exist (SQLSTATE 42704)` + back + look,
+	} {
+		url := pgtest.New(t)
+		db := connect(t, url)
+		db.Exec("DROP TABLE " + table + " CASCADE")
+		for range 2 {
+			require.EqualError(t, migration.Up(t.Context(), url), fmt.Sprintf(says, len(collect[string](db, whatDiffers))))
+		}
+		require.Contains(t, collect[string](db, whatDiffers), "table "+table+" is missing")
+	}
+
+	url := pgtest.New(t)
+	db := connect(t, url)
+	script := strings.Builder{}
+	require.NoError(t, migration.WriteScript(&script, 0))
+	db.Exec("DROP TABLE mesh_internal.installed_objects; CREATE OR REPLACE FUNCTION mesh_internal.root_namespace() RETURNS text LANGUAGE sql STABLE AS $$SELECT 'x'$$")
+	require.EqualError(t, migration.Up(t.Context(), url), `looking what others have changed in the schema: ERROR: relation "mesh_internal.installed_objects" does not exist (SQLSTATE 42P01)`+back)
+	_, err := migration.ReadStatus(t.Context(), url)
+	require.ErrorContains(t, err, back)
+	db.Exec(regexp.MustCompile(`CREATE TABLE mesh_internal.installed_objects [^;]*`).FindString(script.String()))
+	require.NoError(t, migration.Up(t.Context(), url))
+	require.Empty(t, collect[string](db, whatDiffers))
+	require.NotEqual(t, "x", value[string](db, "SELECT mesh_internal.root_namespace()"), "who knows what it was before")
+	db.Exec("ALTER TABLE mesh.resources ADD COLUMN ticket text")
+	require.Equal(t, []string{"column mesh.resources.ticket is not of the mesh"}, collect[string](db, whatDiffers))
 }
 
 // A trigger that fires otherwise is told in words, and the advice can be followed at once.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pgmesh/pgmesh/store"
 	code "github.com/pgmesh/pgmesh/store/sql"
 )
 
@@ -33,7 +32,7 @@ func syncCode(ctx context.Context, conn *pgx.Conn) error {
 		_, err = tx.Exec(ctx, "SET LOCAL check_function_bodies = off;\n"+script+"\n"+sql.UnblockWrites)
 		return err
 	})
-	return store.Explain("installing the functions and views of the schema", err)
+	return explain("installing the functions and views of the schema", err)
 }
 
 // dropCode removes the code before the tables become those of an older program. Nobody can write
@@ -46,5 +45,5 @@ func dropCode(ctx context.Context, conn *pgx.Conn) error {
 		_, err := tx.Exec(ctx, sql.BlockWrites+"\n"+sql.DropCode)
 		return err
 	})
-	return store.Explain("removing the functions and views of the schema", err)
+	return explain("removing the functions and views of the schema", err)
 }

@@ -65,7 +65,7 @@ func down(ctx context.Context, url string, version int64, tell func(string), all
 	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
 		have, newest, err := provider.GetVersions(ctx)
 		if err != nil {
-			return store.Explain("reading the version of the schema", err)
+			return explain("reading the version of the schema", err)
 		}
 		if err := allowDown(have, newest, version); err != nil {
 			return err
@@ -124,7 +124,7 @@ func PlanDown(ctx context.Context, url string, version int64) (steps []Step, los
 	}
 	status, err := readStatus(ctx, conn)
 	if err != nil {
-		return nil, nil, store.Explain("reading the version of the schema", err)
+		return nil, nil, explain("reading the version of the schema", err)
 	}
 	if err := allowDown(status.Newest, status.known(), version); err != nil {
 		return nil, nil, err
@@ -156,7 +156,7 @@ func lostBelow(ctx context.Context, conn *pgx.Conn, version int64) (lost []Loss,
 		for _, name := range dropped {
 			l, err := lossOf(ctx, conn, name)
 			if err != nil {
-				return nil, store.Explain("counting what would be lost", err)
+				return nil, explain("counting what would be lost", err)
 			}
 			l.Version = m.Version
 			if l.Rows > 0 {

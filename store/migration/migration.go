@@ -60,7 +60,7 @@ func up(ctx context.Context, url string, tell func(string)) error {
 			return err
 		}
 		if _, err := conn.Exec(ctx, sql.MarkChanges); err != nil {
-			return store.Explain("looking what others have changed in the schema", err)
+			return explain("looking what others have changed in the schema", err)
 		}
 		for _, step := range []func(context.Context, *pgx.Conn, *goose.Provider, func(string)) error{migrateUp, installCode, installRegistry, installViews, recheckResources} {
 			if err := retryLocked(ctx, conn, tell, func() error { return step(ctx, conn, provider, tell) }); err != nil {
@@ -68,10 +68,10 @@ func up(ctx context.Context, url string, tell func(string)) error {
 			}
 		}
 		if _, err := conn.Exec(ctx, sql.NoteObjects); err != nil {
-			return store.Explain("noting what the schema has", err)
+			return explain("noting what the schema has", err)
 		}
 		if _, err := conn.Exec(ctx, sql.RefreshPrivileges); err != nil {
-			return store.Explain("granting to roles what is new in the schema", err)
+			return explain("granting to roles what is new in the schema", err)
 		}
 		return advanceSequences(ctx, conn, tell)
 	})
@@ -92,7 +92,7 @@ func pointToChanges(ctx context.Context, conn *pgx.Conn, err error) error {
 func advanceSequences(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 	var behind int
 	if err := conn.QueryRow(ctx, sql.AdvanceSequences).Scan(&behind); err != nil {
-		return store.Explain("looking whether sequences are behind their tables", err)
+		return explain("looking whether sequences are behind their tables", err)
 	}
 	if behind > 0 {
 		tell(fmt.Sprintf("had %d sequences go on after what their tables have, as a copy needs it", behind))
@@ -107,7 +107,7 @@ func migrateUp(ctx context.Context, _ *pgx.Conn, provider *goose.Provider, tell 
 			return nil
 		}
 		if err != nil {
-			return store.Explain("migrating the schema", err)
+			return explain("migrating the schema", err)
 		}
 		tell(fmt.Sprintf("migrated to version %d (%s) in %s", done.Source.Version, done.Source.Path, done.Duration.Round(time.Millisecond)))
 	}
@@ -116,7 +116,7 @@ func migrateUp(ctx context.Context, _ *pgx.Conn, provider *goose.Provider, tell 
 func installCode(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
 	before, err := installedIn(ctx, conn)
 	if err != nil || before.Code {
-		return store.Explain("reading which functions the schema has", err)
+		return explain("reading which functions the schema has", err)
 	}
 	if err := syncCode(ctx, conn); err != nil {
 		return err
@@ -128,7 +128,7 @@ func installCode(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell fu
 func installRegistry(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
 	before, err := installedIn(ctx, conn)
 	if err != nil {
-		return store.Explain("reading which kinds the schema knows", err)
+		return explain("reading which kinds the schema knows", err)
 	}
 	if err := syncRegistry(ctx, conn); err != nil {
 		return err
@@ -145,7 +145,7 @@ func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, 
 	}
 	done, err := provider.DownTo(ctx, version)
 	if err != nil {
-		return store.Explain("migrating the schema down", err)
+		return explain("migrating the schema down", err)
 	}
 	for _, step := range done {
 		tell(fmt.Sprintf("took back version %d (%s)", step.Source.Version, step.Source.Path))
@@ -154,7 +154,7 @@ func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, 
 		return nil
 	}
 	_, err = conn.Exec(ctx, sql.UnblockWrites+"\n"+sql.DropSchema)
-	return store.Explain("removing the schema", err)
+	return explain("removing the schema", err)
 }
 
 // withMigrationLock runs do while other programs that migrate the same database wait.
@@ -169,7 +169,7 @@ func withMigrationLock(ctx context.Context, url string, tell func(string), do fu
 	}
 	defer endTurn(ctx, conn)
 	if err := lockSchema(ctx, conn, tell); err != nil {
-		return store.Explain("preparing the schema mesh", err)
+		return explain("preparing the schema mesh", err)
 	}
 	db := stdlib.OpenDB(*conn.Config(), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, "SET lock_timeout = "+store.Milliseconds(maxLockWait)+"; "+store.NoCompiling); err != nil {
@@ -198,7 +198,7 @@ func requireOwner(ctx context.Context, conn *pgx.Conn) error {
 	var e NotOwnerError
 	var may bool
 	if err := conn.QueryRow(ctx, sql.MayMigrate).Scan(&e.Owner, &e.Role, &may); err != nil {
-		return store.Explain("reading whose the schema is", err)
+		return explain("reading whose the schema is", err)
 	}
 	if !may {
 		return &e
@@ -215,10 +215,10 @@ func connectToMigrate(ctx context.Context, url string, tell func(string)) (*pgx.
 	config.OnNotice = reportNotices(tell)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, store.Explain("connecting to the database", err)
+		return nil, explain("connecting to the database", err)
 	}
 	_, err = conn.Exec(ctx, store.NoCompiling)
-	return conn, store.Explain("connecting to the database", err)
+	return conn, explain("connecting to the database", err)
 }
 
 // lockSchema creates the schema if needed, with a lock that lasts as long as the connection, and gives its
@@ -248,14 +248,14 @@ func lockSchema(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 // actAsOwner has a member of the owner of the schema make everything as that.
 func actAsOwner(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, sql.ActAsOwner, false)
-	return store.Explain("acting as the owner of the schema mesh", err)
+	return explain("acting as the owner of the schema mesh", err)
 }
 
 // refuseNewer returns an error if a newer program has migrated the schema.
 func refuseNewer(ctx context.Context, provider *goose.Provider) error {
 	have, want, err := provider.GetVersions(ctx)
 	if err != nil {
-		return store.Explain("reading the version of the schema", err)
+		return explain("reading the version of the schema", err)
 	}
 	return store.Fits(have, have, want)
 }

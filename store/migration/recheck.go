@@ -6,8 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
-
-	"github.com/pgmesh/pgmesh/store"
 )
 
 // recheckResources checks stored resources by the current rules unless that was done already, in
@@ -23,7 +21,7 @@ func recheckResources(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, te
 		err := conn.QueryRow(ctx, sql.Recheck, kind, group, namespace, name).
 			Scan(&kind, &group, &namespace, &name, &wrong)
 		if err != nil {
-			return store.Explain("checking what is stored by the rules of this program", err)
+			return explain("checking what is stored by the rules of this program", err)
 		}
 		broken += wrong
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/kindtables"
 )
 
@@ -26,5 +25,5 @@ func syncRegistry(ctx context.Context, conn *pgx.Conn) error {
 		}
 		return known.Write(ctx, tx)
 	})
-	return store.Explain("writing the kinds to the database", err)
+	return explain("writing the kinds to the database", err)
 }

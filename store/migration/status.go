@@ -74,7 +74,7 @@ func ReadStatus(ctx context.Context, url string) (Status, error) {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	s, err := readStatus(ctx, conn)
-	return s, store.Explain("reading the version of the schema", err)
+	return s, explain("reading the version of the schema", err)
 }
 
 func readStatus(ctx context.Context, conn *pgx.Conn) (Status, error) {

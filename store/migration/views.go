@@ -5,8 +5,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
-
-	"github.com/pgmesh/pgmesh/store"
 )
 
 // installViews creates the views whose columns are fields of kinds, unless they fit the database's
@@ -25,5 +23,5 @@ func installViews(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell f
 		tell("made the views of the kinds")
 		return err
 	})
-	return store.Explain("making the views of the kinds", err)
+	return explain("making the views of the kinds", err)
 }

@@ -67,6 +67,10 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   d record;
 BEGIN
+  IF NOT EXISTS (SELECT FROM mesh_internal.installed_objects) THEN -- somebody has dropped the table, and made it again
+    UPDATE mesh_internal.installation SET code_digest = '', noted_digest = '' WHERE noted_digest <> '';
+    RETURN;
+  END IF;
   FOR d IN SELECT * FROM mesh_internal.differing_objects() LOOP
     IF d.noted IS NULL THEN
       INSERT INTO mesh_internal.installed_objects VALUES (d.kind, d.name, '', '', 'foreign') ON CONFLICT DO NOTHING;
