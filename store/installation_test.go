@@ -163,6 +163,44 @@ func TestARenamedTableIsRenamedBack(t *testing.T) {
 	require.Equal(t, "restore it from a backup, or make it again as the migration did (mcp-server migrate sql)", value[string](db, "SELECT advice FROM mesh.check_installation() WHERE name = 'mesh.settings'"))
 }
 
+// What is told as dropped would be made a second time, and a large table be locked for it.
+func TestARenamedConstraintOrIndexIsRenamedBack(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	for rename, told := range map[string][3]string{
+		"TABLE mesh.resources RENAME CONSTRAINT resource_exists_already TO": {"constraint", "mesh.resources.resource_exists_already", "TABLE mesh.resources RENAME CONSTRAINT %s TO resource_exists_already"},
+		"TABLE mesh_internal.report_audiences RENAME CONSTRAINT report_audiences_report_fkey TO": {
+			"constraint", "mesh_internal.report_audiences.report_audiences_report_fkey", "TABLE mesh_internal.report_audiences RENAME CONSTRAINT %s TO report_audiences_report_fkey",
+		},
+		"INDEX mesh.resources_by_rules RENAME TO":           {"index", "mesh.resources_by_rules", "INDEX mesh.%s RENAME TO resources_by_rules"},
+		"INDEX mesh_internal.changes_of_resource RENAME TO": {"index", "mesh_internal.changes_of_resource", "INDEX mesh_internal.%s RENAME TO changes_of_resource"},
+	} {
+		for _, name := range []string{"other", `"My ON other"`} {
+			db.Exec("ALTER " + rename + " " + name)
+			require.NoError(t, migration.UpTelling(t.Context(), url, storetest.Quietly))
+			old := told[1][strings.LastIndex(told[1], ".")+1:]
+			require.ElementsMatch(t, []string{
+				told[0] + " | " + told[1] + " | is missing: somebody has renamed it to " + name + " | run: ALTER " + fmt.Sprintf(told[2], name),
+				told[0] + " | " + strings.TrimSuffix(told[1], old) + name + " | is not of the mesh: somebody has renamed " + old + " to it | keep it, and do what the advice about " + old + " says",
+			}, collect[string](db, "SELECT concat_ws(' | ', kind, name, difference, advice) FROM mesh.check_installation()"))
+			db.Exec("ALTER " + fmt.Sprintf(told[2], name))
+			require.Empty(t, collect[string](db, whatDiffers))
+		}
+	}
+
+	// Of two that are alike nobody knows which it was, and what is otherwise is another.
+	db.Exec("DROP INDEX mesh.resources_by_rules; CREATE INDEX a ON mesh.resources (rules); CREATE INDEX b ON mesh.resources (rules);" +
+		"DROP INDEX mesh_internal.changes_of_resource; CREATE INDEX c ON mesh_internal.changes (namespace, kind)")
+	require.Equal(t, []string{
+		"run: CREATE INDEX changes_of_resource ON mesh_internal.changes USING btree (namespace, kind, name)", "run: CREATE INDEX resources_by_rules ON mesh.resources USING btree (rules)",
+	}, collect[string](db, "SELECT advice FROM mesh.check_installation() WHERE difference = 'is missing: somebody has dropped it' ORDER BY 1"))
+	for _, statement := range collect[string](db, "SELECT substring(advice FROM 'run: ([^;]*)') FROM mesh.check_installation()") {
+		db.Exec(statement)
+	}
+	require.Empty(t, collect[string](db, whatDiffers))
+}
+
 // A backup would be older than the rows that are elsewhere.
 func TestATableInAnotherSchemaIsMovedBack(t *testing.T) {
 	t.Parallel()

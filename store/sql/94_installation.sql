@@ -156,6 +156,12 @@ $$;
 CREATE OR REPLACE FUNCTION mesh_internal.local_name(name text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT quote_ident((parse_ident(name))[2]) $$;
 
+-- without_its_name returns a definition that is the same whatever the object is called.
+CREATE OR REPLACE FUNCTION mesh_internal.without_its_name(kind text, name text, definition text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE kind WHEN 'index' THEN replace(definition, format(' INDEX %s ON ', mesh_internal.local_name(name)), ' INDEX ON ') ELSE definition END
+$$;
+
 -- reads reports whether a view reads another.
 CREATE OR REPLACE FUNCTION mesh_internal.reads(view text, other text) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -177,9 +183,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE p.classid = 'pg_proc'::regclass AND p.objid = to_regprocedure(function) AND p.refclassid = 'pg_type'::regclass AND to_regclass(relation) IN (t.typrelid, e.typrelid))
 $$;
 
--- explained_objects is differing_objects in words. A column, view or table that is missing and one that is
--- not of the mesh are one with another name if they are alike; what names it differs with it. Tables are
--- alike if their columns are.
+-- explained_objects is differing_objects in words. A column, constraint, index, view or table that is missing
+-- and one that is not of the mesh are one with another name if they are alike; what names it differs with it.
+-- Tables are alike if their columns are.
 CREATE OR REPLACE FUNCTION mesh_internal.explained_objects() RETURNS TABLE (kind text, name text, difference text, advice text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WITH d AS MATERIALIZED (SELECT * FROM mesh_internal.differing_objects()),
@@ -189,13 +195,14 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   ),
   alike AS MATERIALIZED (
     SELECT m.kind, m.name AS was, e.name AS is, count(*) OVER (PARTITION BY m.kind, m.name) = 1 AND count(*) OVER (PARTITION BY e.kind, e.name) = 1 AS sole
-    FROM d m JOIN d e ON m.kind = e.kind AND m.present IS NULL AND e.noted IS NULL AND e.present = m.noted
-    WHERE m.kind = 'column' AND mesh_internal.table_in(m.name) = mesh_internal.table_in(e.name) OR (parse_ident(m.name))[1] = (parse_ident(e.name))[1]
+    FROM d m JOIN d e ON m.kind = e.kind AND m.present IS NULL AND e.noted IS NULL
+      AND mesh_internal.without_its_name(e.kind, e.name, e.present) = mesh_internal.without_its_name(m.kind, m.name, m.noted)
+    WHERE m.kind IN ('column', 'constraint') AND mesh_internal.table_in(m.name) = mesh_internal.table_in(e.name) OR m.kind = 'index' OR (parse_ident(m.name))[1] = (parse_ident(e.name))[1]
       AND (m.kind = 'view' OR m.kind = 'table' AND (SELECT c.list FROM columns c WHERE c.of = m.name AND NOT c.new) = (SELECT c.list FROM columns c WHERE c.of = e.name AND c.new))
   ), renamed AS MATERIALIZED (
     SELECT a.kind, a.was, a.is, a.sole, mesh_internal.table_in(a.was) AS table_name,
-      CASE a.kind WHEN 'column' THEN mesh_internal.last_in(a.was) ELSE mesh_internal.local_name(a.was) END AS old,
-      CASE a.kind WHEN 'column' THEN mesh_internal.last_in(a.is) ELSE mesh_internal.local_name(a.is) END AS new,
+      CASE WHEN a.kind IN ('column', 'constraint') THEN mesh_internal.last_in(a.was) ELSE mesh_internal.local_name(a.was) END AS old,
+      CASE WHEN a.kind IN ('column', 'constraint') THEN mesh_internal.last_in(a.is) ELSE mesh_internal.local_name(a.is) END AS new,
       CASE a.kind WHEN 'column' THEN mesh_internal.is_in_place(a.is) ELSE a.sole END AS certain
     FROM alike a
   ), told AS (
@@ -229,12 +236,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         CASE substring(d.noted FROM ' \((disabled|always|replica)\)$') WHEN 'disabled' THEN 'DISABLE' WHEN 'always' THEN 'ENABLE ALWAYS' WHEN 'replica' THEN 'ENABLE REPLICA' ELSE 'ENABLE' END, mesh_internal.last_in(d.name))
       WHEN d.old IS NOT NULL AND d.certain THEN format('keep it, and do what the advice about %s says', d.old)
       WHEN d.old IS NOT NULL AND d.kind = 'column' THEN format('if it has the data of %s, which is missing, rename it to that. Otherwise %s', d.old, mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
-      WHEN d.kind IN ('view', 'table') AND d.new IS NOT NULL AND d.certain THEN format('run: ALTER %s %s.%s RENAME TO %s', upper(d.kind), quote_ident((parse_ident(d.name))[1]), d.new, mesh_internal.local_name(d.name))
+      WHEN d.kind IN ('view', 'table', 'index') AND d.new IS NOT NULL AND d.certain THEN format('run: ALTER %s %s.%s RENAME TO %s', upper(d.kind), quote_ident((parse_ident(d.name))[1]), d.new, mesh_internal.local_name(d.name))
       WHEN d.elsewhere IS NOT NULL THEN format('if %s has its rows, run: ALTER TABLE %1$s SET SCHEMA %s; otherwise %s', d.elsewhere,
         (parse_ident(d.name))[1], mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
-      WHEN d.kind IN ('view', 'table') THEN mesh_internal.advice_about(d.kind, d.name, d.noted, d.present)
-      WHEN d.new IS NOT NULL AND d.sole AND d.certain THEN format('run: ALTER TABLE %s RENAME COLUMN %s TO %s', mesh_internal.table_in(d.name), d.new, mesh_internal.last_in(d.name))
-      WHEN d.new IS NOT NULL THEN format('find out whether %s has its data, and rename that one back: ALTER TABLE %s RENAME COLUMN … TO %s. Otherwise %s', d.new, mesh_internal.table_in(d.name), mesh_internal.last_in(d.name),
+      WHEN d.kind IN ('column', 'constraint') AND d.new IS NOT NULL AND d.sole AND d.certain THEN format('run: ALTER TABLE %s RENAME %s %s TO %s', mesh_internal.table_in(d.name), upper(d.kind), d.new, mesh_internal.last_in(d.name))
+      WHEN d.kind = 'column' AND d.new IS NOT NULL THEN format('find out whether %s has its data, and rename that one back: ALTER TABLE %s RENAME COLUMN … TO %s. Otherwise %s', d.new, mesh_internal.table_in(d.name), mesh_internal.last_in(d.name),
         mesh_internal.advice_about(d.kind, d.name, d.noted, d.present))
       ELSE mesh_internal.advice_about(d.kind, d.name, d.noted, d.present) END
   FROM told d
