@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/migration"
 )
 
@@ -70,8 +71,9 @@ func upCommand(database *string) *cobra.Command {
 
 const downHelp = `Bring the schema back to a version, for an older program; 0 removes it, with everything in it.
 
-Nothing can be written until that program has migrated. A way down that would drop tables with rows, such as tokens or secrets, is
-refused and tells of them, unless --drop-data is given. What programs write anew does not count.`
+Nothing can be written until that program has migrated. A way down that would drop tables with rows, such as tokens or secrets, or
+what others have added to the schemas, is refused and tells of it, unless --drop-data is given. What programs write anew does not
+count. What others built on the mesh from outside, such as a view, is to be dropped first.`
 
 func downCommand(database *string) *cobra.Command {
 	var dryRun, dropData bool
@@ -100,24 +102,31 @@ func downCommand(database *string) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, fmt.Sprintf("tell what there is to do and what is lost, and do nothing; the exit code is %d if something is lost", exitBehind))
-	cmd.Flags().BoolVar(&dropData, "drop-data", false, "drop tables that have rows, too")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, fmt.Sprintf("tell what there is to do, what is lost and what is in the way, and do nothing; the exit code is %d if something is", exitBehind))
+	cmd.Flags().BoolVar(&dropData, "drop-data", false, "drop tables that have rows, and what others have added, too")
 	return cmd
 }
 
-// printWayDown prints what down would do, and what would be lost.
+// printWayDown prints what down would do, what would be lost, and what is in the way.
 func printWayDown(cmd *cobra.Command, database string, version int64) error {
-	steps, lost, err := migration.PlanDown(cmd.Context(), database, version)
+	way, err := migration.PlanDown(cmd.Context(), database, version)
 	if err != nil {
 		return err
 	}
-	for _, m := range steps {
-		fmt.Fprintf(cmd.OutOrStdout(), "to do: take back version %d (%s)\n", m.Version, m.Name)
+	out := cmd.OutOrStdout()
+	for _, m := range way.Steps {
+		fmt.Fprintf(out, "to do: take back version %d (%s)\n", m.Version, m.Name)
 	}
-	for _, l := range lost {
-		fmt.Fprintf(cmd.OutOrStdout(), "lost: %s\n", l)
+	for _, l := range way.Lost {
+		fmt.Fprintf(out, "lost: %s\n", l)
 	}
-	if len(lost) > 0 {
+	for _, object := range way.Added {
+		fmt.Fprintf(out, "lost: %s, which others have added\n", object)
+	}
+	for _, built := range way.BuiltOn {
+		fmt.Fprintln(out, store.DropFirst+built)
+	}
+	if way.Loses() || len(way.BuiltOn) > 0 {
 		return exitAs(exitBehind, nil)
 	}
 	return nil

@@ -133,6 +133,48 @@ func TestMigrateDownLosesNothingUnasked(t *testing.T) {
 	require.False(t, storetest.Value[bool](db, "SELECT to_regnamespace('mesh') IS NOT NULL"))
 }
 
+// What others built is told before, and by all ways down: Postgres would refuse to drop it with some of the steps made.
+func TestMigrateDownTellsWhatIsBuiltOnTheMesh(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := storetest.Connect(t, url)
+	for statement, says := range map[string]struct{ built, drop, version string }{
+		"CREATE VIEW v AS SELECT * FROM mesh.virtual_services":                                          {"view v depends on view mesh.virtual_services", "VIEW v", "49"},
+		"CREATE VIEW v AS SELECT mesh.newest_revision()":                                                {"view v depends on function mesh.newest_revision()", "VIEW v", "49"},
+		"CREATE FUNCTION f() RETURNS SETOF mesh.problems LANGUAGE sql AS 'SELECT * FROM mesh.problems'": {"function f() depends on type mesh.problems", "FUNCTION f()", "49"},
+		"CREATE FUNCTION f(mesh.problems[]) RETURNS int LANGUAGE sql AS 'SELECT 1'":                     {"function f(mesh.problems[]) depends on type mesh.problems[]", "FUNCTION f", "49"},
+		"CREATE TABLE t (at timestamptz); CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION mesh_internal.record_insert()": {
+			"trigger x on table t depends on function mesh_internal.record_insert()", "TABLE t", "49",
+		},
+		"CREATE TABLE t (revision bigint DEFAULT mesh.newest_revision())": {"default value for column revision of table t depends on function mesh.newest_revision()", "TABLE t", "49"},
+		"CREATE VIEW v AS SELECT name FROM mesh.tokens":                   {"view v depends on table mesh.tokens", "VIEW v", "12"},
+		"CREATE MATERIALIZED VIEW v AS SELECT xid FROM mesh.resources":    {"materialized view v depends on column xid of table mesh.resources", "MATERIALIZED VIEW v", "11"},
+		"CREATE TABLE t (saved mesh.resources)":                           {"column saved of table t depends on type mesh.resources", "TABLE t", "0"},
+		"CREATE TABLE mesh.own (a int)":                                   {"table mesh.own depends on schema mesh", "TABLE mesh.own", "0"},
+	} {
+		db.Exec(statement)
+		said, err := migrate(t, url, "down", says.version, "--dry-run")
+		require.EqualError(t, err, "exit code 3")
+		require.Regexp(t, `^(to do: .*\n)*drop first what others built on it: `+regexp.QuoteMeta(says.built)+"\n$", said)
+		_, err = migrate(t, url, "down", says.version, "--drop-data")
+		require.EqualError(t, err, "going down to version "+says.version+": drop first what others built on it: "+says.built)
+		db.Exec("DROP " + says.drop)
+	}
+	db.Put("x", "a")
+
+	db.Exec("CREATE VIEW v AS SELECT name FROM mesh.resources; CREATE VIEW mesh.own AS SELECT 1; CREATE FUNCTION mesh.mine() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';" +
+		"CREATE TRIGGER mine BEFORE INSERT ON mesh.resources FOR EACH ROW EXECUTE FUNCTION mesh.mine()")
+	said, err := migrate(t, url, "down", "49", "--dry-run")
+	require.EqualError(t, err, "exit code 3")
+	require.Contains(t, said, "lost: function mesh.mine(), which others have added\nlost: trigger mesh.resources.mine, which others have added\nlost: view mesh.own, which others have added\n")
+	_, err = migrate(t, url, "down", "49")
+	require.EqualError(t, err, "going down to version 49 drops what others have added to the schemas: function mesh.mine(), trigger mesh.resources.mine, view mesh.own. "+
+		"Export or dump what you need, and give --drop-data")
+	_, err = migrate(t, url, "down", "49", "--drop-data")
+	require.NoError(t, err)
+	require.Equal(t, "x", storetest.Value[string](db, "SELECT name FROM v"), "what does not go is not in the way")
+}
+
 // Without one of its schemas a mesh cannot be made whole by a migration. All commands say the same, which
 // can be followed, also after somebody has made an empty schema in its place.
 func TestHalfAMeshIsSentToItsBackup(t *testing.T) {

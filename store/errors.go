@@ -33,6 +33,9 @@ const (
 	CodeNoLock   = "55P03" // a lock could not be had
 )
 
+// DropFirst begins what to do about what others built on what is to be dropped.
+const DropFirst = "drop first what others built on it: "
+
 // SQLSTATEs that the functions of the schema raise. Of the first three, DETAIL has a JSON list of
 // violations; Postgres raises the first two as well, without one.
 const (
@@ -139,7 +142,7 @@ func adviceFor(err error, pg *pgconn.PgError) string {
 			return "the schema is missing or old: run mcp-server migrate up"
 		}
 	case "2BP01":
-		return "drop first what others built on it: " + pg.Detail
+		return DropFirst + pg.Detail
 	case "53300":
 		return "raise max_connections of Postgres, or let fewer programs connect"
 	case "42501":

@@ -32,46 +32,48 @@ func (l Loss) String() string {
 type LossError struct {
 	Version int64
 	Lost    []Loss
+	Added   []string
 }
 
 func (e *LossError) Error() string {
-	tables := make([]string, len(e.Lost))
-	for i, l := range e.Lost {
-		tables[i] = l.String()
+	var drops []string
+	if len(e.Lost) > 0 {
+		tables := make([]string, len(e.Lost))
+		for i, l := range e.Lost {
+			tables[i] = l.String()
+		}
+		drops = append(drops, "tables that have rows: "+strings.Join(tables, "; "))
 	}
-	return fmt.Sprintf("going down to version %d drops tables that have rows: %s", e.Version, strings.Join(tables, "; "))
+	if len(e.Added) > 0 {
+		drops = append(drops, "what others have added to the schemas: "+strings.Join(e.Added, ", "))
+	}
+	return fmt.Sprintf("going down to version %d drops %s", e.Version, strings.Join(drops, "; and "))
 }
 
 // Down brings the schema back to a version, for an older program, whatever is lost by that. Nothing can be
 // written until that program has migrated. 0 removes the schema with everything in it. It reports, a line
-// at a time, what it does and whom it waits for.
+// at a time, what it does and whom it waits for. What others built on the schema it does not drop, and
+// returns a BuiltOnError.
 func Down(ctx context.Context, url string, version int64, tell func(string)) error {
-	return down(ctx, url, version, tell, func(context.Context, *pgx.Conn) error { return nil })
+	return down(ctx, url, version, true, tell)
 }
 
 // DownWithoutLoss is Down that does nothing, and returns a LossError, if a table would be dropped that has
-// rows which no program writes anew.
+// rows which no program writes anew, or something that others have added.
 func DownWithoutLoss(ctx context.Context, url string, version int64, tell func(string)) error {
-	return down(ctx, url, version, tell, func(ctx context.Context, conn *pgx.Conn) error {
-		lost, err := lostBelow(ctx, conn, version)
-		if err == nil && len(lost) > 0 {
-			return &LossError{version, lost}
-		}
-		return err
-	})
+	return down(ctx, url, version, false, tell)
 }
 
-func down(ctx context.Context, url string, version int64, tell func(string), allow func(context.Context, *pgx.Conn) error) error {
+func down(ctx context.Context, url string, version int64, lossy bool, tell func(string)) error {
 	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
-		have, newest, err := provider.GetVersions(ctx)
-		if err != nil {
-			return explain("reading the version of the schema", err)
-		}
-		if err := allowDown(have, newest, version); err != nil {
+		way, err := planDown(ctx, conn, version)
+		switch {
+		case err != nil:
 			return err
-		}
-		if err := allow(ctx, conn); err != nil {
-			return err
+		case len(way.BuiltOn) > 0:
+			return &BuiltOnError{version, way.BuiltOn}
+		case !lossy && way.Loses():
+			return &LossError{version, way.Lost, way.Added}
 		}
 		return retryLocked(ctx, conn, tell, func() error { return migrateDown(ctx, conn, provider, version, tell) })
 	})
@@ -111,31 +113,49 @@ func ranges(steps []Step) string {
 	return strings.Join(said, ", ")
 }
 
-// PlanDown tells which steps Down would take back, the newest first, and what would be lost. It changes
-// nothing.
-func PlanDown(ctx context.Context, url string, version int64) (steps []Step, lost []Loss, err error) {
+// Way is a way down.
+type Way struct {
+	Steps   []Step // that it takes back, the newest first
+	Lost    []Loss
+	Added   []string // what others have added to the schemas, and goes with the functions and views
+	BuiltOn []string // what others built on what goes, and is in the way
+}
+
+// Loses reports whether something is lost on the way that nobody has again.
+func (w Way) Loses() bool { return len(w.Lost)+len(w.Added) > 0 }
+
+// PlanDown tells what Down would do. It changes nothing.
+func PlanDown(ctx context.Context, url string, version int64) (Way, error) {
 	conn, err := connectToMigrate(ctx, url, func(string) {})
 	if err != nil {
-		return nil, nil, err
+		return Way{}, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	if err := requireOwner(ctx, conn); err != nil {
-		return nil, nil, err
+		return Way{}, err
 	}
+	return planDown(ctx, conn, version)
+}
+
+func planDown(ctx context.Context, conn *pgx.Conn, version int64) (w Way, err error) {
 	status, err := readStatus(ctx, conn)
 	if err != nil {
-		return nil, nil, explain("reading the version of the schema", err)
+		return w, explain("reading the version of the schema", err)
 	}
 	if err := allowDown(status.Newest, status.known(), version); err != nil {
-		return nil, nil, err
+		return w, err
 	}
 	for _, m := range slices.Backward(status.Migrations) {
 		if m.Version > version && !m.Applied.IsZero() {
-			steps = append(steps, m)
+			w.Steps = append(w.Steps, m)
 		}
 	}
-	lost, err = lostBelow(ctx, conn, version)
-	return steps, lost, err
+	w.Added = addedToCode(status.Changed)
+	if w.BuiltOn, err = builtOn(ctx, conn, status, version); err != nil {
+		return w, explain("looking what others built on the schema", err)
+	}
+	w.Lost, err = lostBelow(ctx, conn, version)
+	return w, err
 }
 
 // lostBelow returns the tables with rows that the steps above a version drop on their way down, the newest
@@ -149,11 +169,14 @@ func lostBelow(ctx context.Context, conn *pgx.Conn, version int64) (lost []Loss,
 		if m.Version <= version {
 			break
 		}
-		dropped, err := droppedBy(m)
+		dropped, _, err := droppedBy(m)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range dropped {
+			if slices.Contains(writtenAnew, name) {
+				continue
+			}
 			l, err := lossOf(ctx, conn, name)
 			if err != nil {
 				return nil, explain("counting what would be lost", err)
@@ -167,23 +190,30 @@ func lostBelow(ctx context.Context, conn *pgx.Conn, version int64) (lost []Loss,
 	return lost, nil
 }
 
-// droppedBy returns the tables that a step drops on its way down, without those whose rows programs write
-// anew, and without their schemas, in which they have not always been.
-func droppedBy(m Step) (names []string, err error) {
+// droppedBy returns the tables that a step drops on its way down, and the columns, as table.column. They are
+// without their schemas, in which they have not always been.
+func droppedBy(m Step) (tables, columns []string, err error) {
 	text, err := migrations.Files.ReadFile(m.Name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	_, back, _ := strings.Cut(string(text), "-- +goose Down\n")
 	for _, match := range dropsTable.FindAllStringSubmatch(back, -1) {
-		if !slices.Contains(writtenAnew, match[1]) {
-			names = append(names, match[1])
+		tables = append(tables, match[1])
+	}
+	for _, match := range altersTable.FindAllStringSubmatch(back, -1) {
+		for _, column := range dropsColumn.FindAllStringSubmatch(match[2], -1) {
+			columns = append(columns, match[1]+"."+column[1])
 		}
 	}
-	return names, nil
+	return tables, columns, nil
 }
 
-var dropsTable = regexp.MustCompile(`(?m)^DROP TABLE (?:IF EXISTS )?mesh(?:_internal)?\.(\w+)`)
+var (
+	dropsTable  = regexp.MustCompile(`(?m)^DROP TABLE (?:IF EXISTS )?mesh(?:_internal)?\.(\w+)`)
+	altersTable = regexp.MustCompile(`(?m)^ALTER TABLE mesh(?:_internal)?\.(\w+)([^;]*);`)
+	dropsColumn = regexp.MustCompile(`\bDROP COLUMN (\w+)`)
+)
 
 // writtenAnew are the tables whose rows are of no use without the programs that wrote them, which write
 // them again: what the code is made of, what servers tell each other, and what proxies and registries

@@ -26,7 +26,7 @@ var sql = query.Read[struct {
 	MarkChanges, NoteObjects, CountDiffering                                                               string
 	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                                             string
 	MayMigrate, CanCheck, Differences                                                                      string
-	HasInternal, Installed, EmptySchema, RegainOwnership, ActAsOwner, TableNamed                           string
+	HasInternal, Installed, EmptySchema, RegainOwnership, ActAsOwner, TableNamed, BuiltOn                  string
 	HalfWithVersions, HalfWithoutVersions, RenamedHalf, NotedVersion                                       string
 	TryMigrationLock, FreeMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
 	LockEverything, RelationHolders                                                                        string

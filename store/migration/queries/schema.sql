@@ -135,3 +135,22 @@ FROM (SELECT to_jsonb(i) AS installed, string_to_array(to_jsonb(i) ->> 'noted_di
 -- name: TableNamed
 -- Where a table is that the schemas have; empty if nowhere.
 SELECT coalesce(max(c.oid::regclass::text), '') FROM pg_class c WHERE c.relnamespace IN ({{Schemas}}) AND c.relkind = 'r' AND c.relname = $1
+
+-- name: BuiltOn
+-- What others built on what goes on a way down, as Postgres says it where it refuses to drop that: functions and
+-- views, the tables of a list, and the columns of another. What is in the schemas itself is not theirs, or goes too.
+WITH relations AS (
+  SELECT c.oid, c.relname, c.reltype, c.relkind = 'v' OR c.relname = ANY ($1) AS goes FROM pg_class c WHERE c.relnamespace IN ({{Schemas}}) AND c.relkind IN ('r', 'v')
+), going (class, object, part) AS (
+  SELECT 'pg_class'::regclass, r.oid, NULL::int FROM relations r WHERE r.goes
+  UNION ALL SELECT 'pg_class', a.attrelid, a.attnum FROM relations r JOIN pg_attribute a ON a.attrelid = r.oid WHERE NOT r.goes AND concat_ws('.', r.relname, a.attname) = ANY ($2)
+  UNION ALL SELECT 'pg_type', t.oid, NULL FROM relations r JOIN pg_type own ON own.oid = r.reltype, unnest(ARRAY[own.oid, own.typarray]) t (oid) WHERE r.goes
+  UNION ALL SELECT 'pg_proc', p.oid, NULL FROM pg_proc p WHERE p.pronamespace IN ({{Schemas}})
+)
+SELECT DISTINCT concat_ws(' depends on ',
+    CASE w.rulename WHEN '_RETURN' THEN pg_describe_object('pg_class'::regclass, w.ev_class, 0) ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END,
+    pg_describe_object(g.class, g.object, coalesce(g.part, 0))) AS built
+FROM going g JOIN pg_depend d ON d.refclassid = g.class AND d.refobjid = g.object AND d.refobjsubid = coalesce(g.part, d.refobjsubid) AND d.deptype = 'n'
+  LEFT JOIN pg_rewrite w ON d.classid = 'pg_rewrite'::regclass AND w.oid = d.objid
+WHERE (pg_identify_object_as_address(d.classid, d.objid, d.objsubid)).object_names[1] NOT IN ('mesh', 'mesh_internal')
+ORDER BY built
