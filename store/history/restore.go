@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -45,11 +46,15 @@ func namesake(k rows.Key) error {
 	}
 }
 
-// Conflict is the outcome for a resource that was changed since.
-const Conflict = "conflict"
+// The outcomes for a resource that was left as it is.
+const (
+	Conflict    = "conflict"     // it was changed since
+	UnknownKind = "unknown_kind" // it is gone, and no program knows its kind any more
+)
 
 // RevertOutcome is what happened to a resource when a revision was reverted: it was reverted,
-// already was as before, or was left in a conflict because ChangedBy has changed it.
+// already was as before, or was left, in a conflict because ChangedBy has changed it. Of a kind that this
+// program does not know only the name and the group are known.
 type RevertOutcome struct {
 	Key       kinds.Key
 	Outcome   string
@@ -57,7 +62,7 @@ type RevertOutcome struct {
 }
 
 // Revert takes back one revision, in a new revision. Only the Apply's origin and options count. If all of it is wanted or nothing, a
-// conflict is a resources.ChangedError.
+// conflict is a resources.ChangedError, and what is of an unknown kind a store.RefusedError.
 func (s *Store) Revert(ctx context.Context, revision store.Revision, whole bool, a resources.Apply) (resources.Applied, []RevertOutcome, error) {
 	var outcomes []RevertOutcome
 	applied, err := s.resources.Transact(ctx, a, func(tx pgx.Tx) error {
@@ -68,10 +73,11 @@ func (s *Store) Revert(ctx context.Context, revision store.Revision, whole bool,
 		var o RevertOutcome
 		var k rows.Key
 		_, err = pgx.ForEachRow(reverted, slices.Concat([]any{&o.Outcome}, k.Targets(), []any{&o.ChangedBy}), func() error {
-			if known, ok := k.Known(s.db, 0); ok {
-				o.Key = known
-				outcomes = append(outcomes, o)
+			var known bool
+			if o.Key, known = k.Known(s.db, 0); !known {
+				o.Key = kinds.Key{Kind: &kinds.Kind{Group: k.Group, Name: k.Kind}, Namespace: k.Namespace, Name: k.Name}
 			}
+			outcomes = append(outcomes, o)
 			return nil
 		})
 		if err != nil || !whole {
@@ -82,9 +88,29 @@ func (s *Store) Revert(ctx context.Context, revision store.Revision, whole bool,
 	return applied, outcomes, store.Explain(fmt.Sprintf("reverting revision %d", revision), err)
 }
 
+// unknownKinds returns an error if a resource cannot be made again that a revision has deleted.
+func unknownKinds(revision store.Revision, outcomes []RevertOutcome) error {
+	var names []string
+	for _, o := range outcomes {
+		if o.Outcome == UnknownKind {
+			names = append(names, o.Key.String())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return &store.RefusedError{
+		Reason: fmt.Sprintf("nothing of revision %d was taken back, for no program knows the kind any more of %s", revision, strings.Join(names, ", ")),
+		Advice: fmt.Sprintf("mcp-client revert %d --partial takes back the others", revision),
+	}
+}
+
 // conflicts returns an error for each resource that stands in the way of taking back a revision.
 func conflicts(ctx context.Context, tx pgx.Tx, revision store.Revision, outcomes []RevertOutcome) error {
 	var changed []error
+	if err := unknownKinds(revision, outcomes); err != nil {
+		return store.OfCaller(err)
+	}
 	for _, o := range outcomes {
 		if o.Outcome != Conflict {
 			continue

@@ -85,3 +85,22 @@ func TestRevertInGo(t *testing.T) {
 	require.Equal(t, store.Revision(3), applied.Revision)
 	require.Equal(t, []history.RevertOutcome{{storetest.Key(t, "x"), "reverted", 0}, {storetest.Key(t, "y"), "conflict", 2}}, outcomes)
 }
+
+// What a program does not know is told by its name.
+func TestRevertInGoTellsUnknownKinds(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := storetest.Connect(t, url)
+	db.Put("x", "a")
+	db.Exec(`SET session_replication_role = replica; INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('x.io', 'Odd', 'o', '{}');
+		RESET session_replication_role; SELECT mesh.adopt()`)
+	db.Exec("DELETE FROM mesh.resources")
+	_, _, err := s.Revert(t.Context(), 3, true, resources.Apply{})
+	require.ErrorAs(t, err, new(*store.RefusedError))
+	require.ErrorContains(t, err, "of Odd default/o")
+	require.Equal(t, int64(3), db.Newest())
+	_, outcomes, err := s.Revert(t.Context(), 3, false, resources.Apply{})
+	require.NoError(t, err)
+	odd := kinds.Key{Kind: &kinds.Kind{Group: "x.io", Name: "Odd"}, Namespace: "default", Name: "o"}
+	require.Equal(t, []history.RevertOutcome{{odd, history.UnknownKind, 0}, {storetest.Key(t, "x"), "reverted", 0}}, outcomes)
+}

@@ -91,6 +91,11 @@ BEGIN
   RETURN known;
 END $$;
 
+-- is_known reports whether rows may have the kind. A row of another may have come around the triggers, or
+-- from a program that knew its kind.
+CREATE OR REPLACE FUNCTION mesh_internal.is_known(kind text, api_group text) RETURNS boolean
+LANGUAGE sql STABLE AS $$ SELECT EXISTS (SELECT FROM mesh.kinds k WHERE k.kind = is_known.kind AND k.api_group = is_known.api_group) $$;
+
 -- refuse_nulls says which column must not be NULL. Postgres would show the whole row, with columns
 -- that nobody wrote.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_nulls(r mesh.resources) RETURNS void

@@ -10,7 +10,7 @@ END $$;
 
 -- restore locks each row that it writes, so it takes turns with others that write the same
 -- resources. It writes neither what is the same already, nor the entries of machines, which exist
--- as long as the machines.
+-- as long as the machines. Of a kind that no program knows any more nothing can be written.
 CREATE OR REPLACE FUNCTION mesh.restore(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (operation text, api_group text, kind text, namespace text, name text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -23,13 +23,21 @@ BEGIN
       SELECT t.* FROM mesh_internal.changed_since(at, kinds, namespaces, names) t
       WHERE NOT mesh_internal.is_of_machine(t.kind, t.annotations) AND (t.kind <> 'WorkloadEntry' OR NOT EXISTS (SELECT FROM mesh.resources r
         WHERE r.kind = t.kind AND r.api_group = t.api_group AND r.namespace = t.namespace AND r.name = t.name AND mesh_internal.is_of_machine(r.kind, r.annotations)))
+    ), refused AS MATERIALIZED ( -- always one row, as it raises otherwise
+      SELECT count(*) AS none FROM (
+        SELECT t.*, count(*) OVER () - 1 AS more FROM target t
+        WHERE t.spec IS NOT NULL AND NOT mesh_internal.is_known(t.kind, t.api_group)
+        ORDER BY t.kind, t.api_group, t.namespace, t.name LIMIT 1) u
+      WHERE mesh_internal.refuse('MS002', u.kind, u.namespace, u.name, '', format('no program knows the kind %s of %s any more, so that it cannot be written', u.kind, u.api_group)
+          || CASE WHEN u.more > 0 THEN format('; and so it is with %s more', u.more) ELSE '' END,
+        'choose the kinds that are known, which leaves it out: kinds => ARRAY(SELECT kind FROM mesh.kinds)') IS NULL
     ), removed AS (
       DELETE FROM mesh.resources r USING target t
       WHERE t.spec IS NULL AND r.kind = t.kind AND r.api_group = t.api_group AND r.namespace = t.namespace AND r.name = t.name
       RETURNING 'delete', r.api_group, r.kind, r.namespace, r.name
     ), written AS (
       INSERT INTO mesh.resources AS r (api_group, kind, namespace, name, spec, labels, annotations)
-      SELECT t.api_group, t.kind, t.namespace, t.name, t.spec, t.labels, t.annotations FROM target t WHERE t.spec IS NOT NULL
+      SELECT t.api_group, t.kind, t.namespace, t.name, t.spec, t.labels, t.annotations FROM target t, refused WHERE t.spec IS NOT NULL
       ORDER BY t.kind, t.api_group, t.namespace, t.name
       ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec, labels = EXCLUDED.labels, annotations = EXCLUDED.annotations
       WHERE (r.spec, r.labels, r.annotations) IS DISTINCT FROM (EXCLUDED.spec, EXCLUDED.labels, EXCLUDED.annotations)

@@ -53,8 +53,8 @@ BEGIN
 END $$;
 
 -- undo takes a revision back and returns what became of each resource: reverted, unchanged because
--- it is already as it was, or conflict. Rows are locked before they are read. The entries of
--- machines follow by themselves.
+-- it is already as it was, conflict, or unknown_kind. Rows are locked before they are read. The entries
+-- of machines follow by themselves.
 CREATE OR REPLACE FUNCTION mesh_internal.undo(revision bigint) RETURNS TABLE (
   outcome text, api_group text, kind text, namespace text, name text, changed_by bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -78,7 +78,8 @@ BEGIN
           CASE WHEN p.apart AND c.after_annotations = b.before_annotations THEN r.annotations ELSE b.before_annotations END AS before_annotations) wanted
         CROSS JOIN LATERAL (SELECT CASE
           WHEN (r.spec, r.labels, r.annotations) IS NOT DISTINCT FROM (wanted.before_spec, wanted.before_labels, wanted.before_annotations) THEN 'unchanged'
-          WHEN w.parts <> '{}' THEN 'conflict' ELSE 'reverted' END AS outcome) o
+          WHEN w.parts <> '{}' THEN 'conflict'
+          WHEN r.kind IS NULL AND NOT mesh_internal.is_known(c.kind, c.api_group) THEN 'unknown_kind' ELSE 'reverted' END AS outcome) o
       WHERE c.transaction_id = undone AND NOT (mesh_internal.is_of_machine(c.kind, c.before_annotations) OR mesh_internal.is_of_machine(c.kind, c.after_annotations))
     ), removed AS (
       DELETE FROM mesh.resources r USING plan p
@@ -114,9 +115,9 @@ DECLARE
   conflicts int := 0;
 BEGIN
   FOR outcome, api_group, kind, namespace, name, changed_by IN SELECT * FROM mesh_internal.undo(take_back.revision) LOOP
-    IF waits AND outcome = 'conflict' THEN
+    IF waits AND outcome IN ('conflict', 'unknown_kind') THEN
       INSERT INTO mesh_internal.unreverted VALUES (take_back.revision, take_back.kind, take_back.api_group, take_back.namespace, take_back.name, take_back.changed_by,
-        coalesce('revision ' || take_back.changed_by || ' has changed it since', 'it was being changed'));
+        CASE outcome WHEN 'unknown_kind' THEN 'no program knows its kind any more' ELSE coalesce('revision ' || take_back.changed_by || ' has changed it since', 'it was being changed') END);
       conflicts := conflicts + 1;
     END IF;
     RETURN NEXT;
@@ -151,9 +152,10 @@ BEGIN
     RAISE NOTICE 'the secrets that revision % has changed stay as they are, for what they were is not kept', revert.revision;
   END IF;
   FOR outcome, api_group, kind, namespace, name, changed_by IN SELECT * FROM mesh_internal.take_back(revert.revision) LOOP
-    IF outcome = 'conflict' THEN
+    IF outcome IN ('conflict', 'unknown_kind') THEN
       conflicts := conflicts || format('%s %s %s', kind, concat_ws('/', nullif(namespace, ''), name),
-        coalesce('was changed by revision ' || changed_by, 'was changed by a transaction without a revision yet'));
+        CASE outcome WHEN 'unknown_kind' THEN format('is of a kind of %s that no program knows any more', api_group)
+          ELSE coalesce('was changed by revision ' || changed_by, 'was changed by a transaction without a revision yet') END);
     END IF;
     RETURN NEXT;
   END LOOP;
@@ -165,7 +167,7 @@ BEGIN
   END IF;
 END $$;
 
-COMMENT ON FUNCTION mesh.revert IS 'Takes one revision back, as a new revision, and returns what became of each of its resources: reverted; unchanged, because it is already as it was; or conflict, because changed_by has changed the same since: its spec, its labels or its annotations. With whole => true a conflict is an error, and nothing is taken back.';
+COMMENT ON FUNCTION mesh.revert IS 'Takes one revision back, as a new revision, and returns what became of each of its resources: reverted; unchanged, because it is already as it was; conflict, because changed_by has changed the same since: its spec, its labels or its annotations; or unknown_kind, because it would have to be made again and no program knows its kind any more. With whole => true the last two are an error, and nothing is taken back.';
 
 -- leave_unreverted records that the current rules do not let a revision be taken back.
 CREATE OR REPLACE FUNCTION mesh_internal.leave_unreverted(revision bigint, reason text) RETURNS void

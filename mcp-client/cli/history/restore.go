@@ -1,9 +1,11 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -143,8 +145,14 @@ func parseRevision(text string) (int64, error) {
 	return revision, nil
 }
 
-// errNotReverted ends a revert that could not take back everything.
-var errNotReverted = errors.New("not all of the revision was taken back: what was changed again since is as it was")
+// errNotReverted and errUnknownKinds end a revert that could not take back everything.
+var (
+	errNotReverted  = errors.New("not all of the revision was taken back: what was changed again since is as it was")
+	errUnknownKinds = errors.New("not all of the revision was taken back: what is of a kind that no program knows any more cannot be made again")
+)
+
+// unknownKind is the outcome of what cannot be made again.
+const unknownKind = "unknown_kind"
 
 // reverted is the printed form of a revert's effect on a resource.
 type reverted struct {
@@ -180,14 +188,22 @@ func (p program) revert(ctx context.Context, revision int64, partial bool, w cha
 		return err
 	}
 	err = w.Wait(ctx, p.Session, resp.GetRevision())
-	if len(left) == 0 {
-		return err
-	}
-	notReverted := fmt.Errorf("%w. To lose those changes, too: %s", errNotReverted, someOf(left))
-	if err != nil {
+	notReverted := leftOut(left, list)
+	if err != nil && notReverted != nil {
 		return fmt.Errorf("%w; %w", notReverted, err)
 	}
-	return notReverted
+	return cmp.Or(notReverted, err)
+}
+
+// leftOut says what could not be taken back, if there is something, and what to do about it.
+func leftOut(left []string, list []reverted) error {
+	switch {
+	case len(left) > 0:
+		return fmt.Errorf("%w. To lose those changes, too: %s", errNotReverted, someOf(left))
+	case slices.ContainsFunc(list, func(r reverted) bool { return r.Outcome == unknownKind }):
+		return errUnknownKinds
+	}
+	return nil
 }
 
 // toRestore is the command that makes a resource what it was at a revision.
@@ -230,6 +246,9 @@ func (p program) printReverted(revision int64, list []reverted, dryRun bool) err
 		switch {
 		case p.Output.Format == output.Name:
 			fmt.Fprintln(&b, words.ReferenceTo(r.Group, r.Kind, r.Space, r.Name))
+			continue
+		case r.Outcome == unknownKind:
+			fmt.Fprintf(&b, "%s left as it is, for no program knows its kind any more\n", words.Title(r.Group, r.Kind, r.Space, r.Name))
 			continue
 		case r.ChangedBy > 0:
 			fmt.Fprintf(&b, "%s left as it is, changed by revision %d\n", words.Title(r.Group, r.Kind, r.Space, r.Name), r.ChangedBy)

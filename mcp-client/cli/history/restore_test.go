@@ -92,3 +92,28 @@ func TestARevertIsWhole(t *testing.T) {
 	require.Equal(t, 3, r.Code)
 	require.Contains(t, r.Err, "virtualservice shop/b was deleted in revision 5 by ")
 }
+
+// What cannot be made again, for nobody knows its kind, is told, and the rest can go back.
+func TestARevertTellsWhatIsOfAnUnknownKind(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Apply(clitest.VirtualService("shop", "a", "v1"))
+	m.Execute(`SET session_replication_role = replica; INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) VALUES ('x.io', 'Odd', 'shop', 'o', '{}');
+		RESET session_replication_role; SELECT mesh.adopt()`)
+	m.Execute("DELETE FROM mesh.resources")
+	r := m.Run("revert", "3")
+	require.Equal(t, 1, r.Code)
+	require.Contains(t, r.Err, "nothing of revision 3 was taken back, for no program knows the kind any more of Odd shop/o (mcp-client revert 3 --partial takes back the others)")
+	require.Zero(t, m.Stored())
+
+	r = m.Run("restore", "--to", "2", "--yes")
+	require.Equal(t, 3, r.Code)
+	require.Contains(t, r.Err, "Odd shop/o: no program knows the kind Odd of x.io any more, so that it cannot be written (choose the kinds that are known, which leaves it out: kinds => ARRAY(SELECT kind FROM mesh.kinds))")
+	require.Zero(t, m.Stored())
+
+	r = m.Run("revert", "3", "--partial")
+	require.Equal(t, 1, r.Code)
+	require.Equal(t, "Odd.x.io shop/o left as it is, for no program knows its kind any more\nvirtualservice shop/a reverted\nrevision 4\n", r.Out)
+	require.Contains(t, r.Err, "not all of the revision was taken back: what is of a kind that no program knows any more cannot be made again")
+	require.Equal(t, 1, m.Stored())
+}

@@ -397,7 +397,7 @@ func (x *RevertResponse) GetOmittedWarnings() int32 {
 type Reverted struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Resource *ResourceRef           `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
-	// reverted; unchanged: it is again what it was before; or conflict: it was changed since, and is left as it is.
+	// reverted; unchanged: it is again what it was before; conflict: it was changed since, and is left as it is; or unknown_kind: no program knows its kind any more, so that it cannot be made again.
 	Outcome string `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// The revision that has changed it since.
 	ChangedBy     int64 `protobuf:"varint,3,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
