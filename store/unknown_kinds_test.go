@@ -38,6 +38,8 @@ func TestARevertLeavesOutWhatIsOfAnUnknownKind(t *testing.T) {
 	require.Equal(t, "3 conflict 4", value[string](db, "SELECT concat_ws(' ', revision, state, reverted_by) FROM mesh.revert_overdue()"))
 	require.Equal(t, map[string]string{"x": "a"}, db.hosts())
 	require.Equal(t, []string{"Odd o: no program knows its kind any more", "Odd p: no program knows its kind any more"}, collect[string](db, "SELECT format('%s %s: %s', kind, name, reason) FROM mesh.conflicts ORDER BY 1"))
+	db.Exec("SET session_replication_role = replica; INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('x.io', 'Odd', 'o', '{}'); RESET session_replication_role; SELECT mesh.adopt()")
+	require.Equal(t, []string{"p"}, collect[string](db, "SELECT name FROM mesh.conflicts"), "a conflict is over when somebody has seen to it")
 }
 
 // All or nothing goes back to a revision, and of what cannot the error says how to leave it out.
@@ -48,8 +50,8 @@ func TestARestoreNamesWhatIsOfAnUnknownKind(t *testing.T) {
 	err := db.Refused("SELECT mesh.restore(2)")
 	require.Equal(t, "MS002", err.Code)
 	require.Equal(t, "Odd default/o: no program knows the kind Odd of x.io any more, so that it cannot be written; and so it is with 1 more", err.Message)
-	require.Equal(t, "choose the kinds that are known, which leaves it out: kinds => ARRAY(SELECT kind FROM mesh.kinds)", err.Hint)
-	require.JSONEq(t, `[{"kind": "Odd", "namespace": "default", "name": "o", "hint": "choose the kinds that are known, which leaves it out: kinds => ARRAY(SELECT kind FROM mesh.kinds)",
+	require.Equal(t, "name the kinds that are wanted (mcp-client restore --kind; in SQL, kinds => ARRAY(SELECT kind FROM mesh.kinds) has all that are known)", err.Hint)
+	require.JSONEq(t, `[{"kind": "Odd", "namespace": "default", "name": "o", "hint": "name the kinds that are wanted (mcp-client restore --kind; in SQL, kinds => ARRAY(SELECT kind FROM mesh.kinds) has all that are known)",
 		"reason": "no program knows the kind Odd of x.io any more, so that it cannot be written; and so it is with 1 more"}]`, err.Detail)
 	require.Empty(t, db.hosts())
 	require.Equal(t, []string{"create x"}, collect[string](db, "SELECT concat_ws(' ', operation, name) FROM mesh.restore(2, kinds => ARRAY(SELECT kind FROM mesh.kinds))"))

@@ -30,7 +30,7 @@ BEGIN
         ORDER BY t.kind, t.api_group, t.namespace, t.name LIMIT 1) u
       WHERE mesh_internal.refuse('MS002', u.kind, u.namespace, u.name, '', format('no program knows the kind %s of %s any more, so that it cannot be written', u.kind, u.api_group)
           || CASE WHEN u.more > 0 THEN format('; and so it is with %s more', u.more) ELSE '' END,
-        'choose the kinds that are known, which leaves it out: kinds => ARRAY(SELECT kind FROM mesh.kinds)') IS NULL
+        'name the kinds that are wanted (mcp-client restore --kind; in SQL, kinds => ARRAY(SELECT kind FROM mesh.kinds) has all that are known)') IS NULL
     ), removed AS (
       DELETE FROM mesh.resources r USING target t
       WHERE t.spec IS NULL AND r.kind = t.kind AND r.api_group = t.api_group AND r.namespace = t.namespace AND r.name = t.name

@@ -111,14 +111,16 @@ BEGIN
   END IF;
 END $$;
 
--- A conflict ends when somebody changes the resource again.
+-- A conflict ends when somebody changes the resource after whoever had changed it, or after the revert, if it
+-- was for another reason.
 CREATE OR REPLACE VIEW mesh.conflicts WITH (security_barrier) AS
   SELECT u.api_group, u.kind, u.namespace, u.name, u.revision, u.changed_by, u.reason
   FROM mesh_internal.unreverted u
   WHERE ((SELECT mesh_internal.sees_all()) OR u.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]))
     AND NOT EXISTS (
       SELECT FROM mesh_internal.changes c JOIN mesh_internal.transactions t ON t.id = c.transaction_id
-      WHERE c.kind = u.kind AND c.api_group = u.api_group AND c.namespace = u.namespace AND c.name = u.name AND t.revision > u.changed_by);
+      WHERE c.kind = u.kind AND c.api_group = u.api_group AND c.namespace = u.namespace AND c.name = u.name AND t.revision > coalesce(u.changed_by,
+          (SELECT r.revision FROM mesh_internal.deadlines d JOIN mesh_internal.transactions r ON r.id = d.reverted_in WHERE d.revision = u.revision), u.revision));
 
 COMMENT ON VIEW mesh.conflicts IS 'Resources that a revert left as they were, because somebody had changed them since. A row goes when somebody changes the resource again.';
 COMMENT ON COLUMN mesh.conflicts.api_group IS 'The API group of the resource.';

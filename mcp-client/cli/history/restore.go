@@ -109,7 +109,8 @@ func Revert(s *session.Session) *cobra.Command {
 		Use:   "revert REVISION",
 		Short: "Take one revision back, as a new revision",
 		Long: `Take one revision back, as a new revision, and leave what other revisions have changed. If one of its resources was changed again since,
-nothing is taken back: these resources are told, with who changed them, and the exit code is 3.
+nothing is taken back: these resources are told, with who changed them, and the exit code is 3. Nor is anything if the revision has deleted
+something of a kind that no program knows any more, for that cannot be made again.
 
 With --partial the others are taken back, and these are left as they are; the exit code is then 1. Look with --dry-run at what that makes of
 the mesh: a route may then lead to a host that is gone.`,

@@ -108,7 +108,7 @@ func TestARevertTellsWhatIsOfAnUnknownKind(t *testing.T) {
 
 	r = m.Run("restore", "--to", "2", "--yes")
 	require.Equal(t, 3, r.Code)
-	require.Contains(t, r.Err, "Odd shop/o: no program knows the kind Odd of x.io any more, so that it cannot be written (choose the kinds that are known, which leaves it out: kinds => ARRAY(SELECT kind FROM mesh.kinds))")
+	require.Contains(t, r.Err, "Odd shop/o: no program knows the kind Odd of x.io any more, so that it cannot be written (name the kinds that are wanted (mcp-client restore --kind; in SQL, kinds => ARRAY(SELECT kind FROM mesh.kinds) has all that are known))")
 	require.Zero(t, m.Stored())
 
 	r = m.Run("revert", "3", "--partial")
