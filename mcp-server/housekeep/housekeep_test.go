@@ -223,6 +223,7 @@ func TestHistoryIsPruned(t *testing.T) {
 	b.sql("INSERT INTO mesh.settings (name, value) VALUES ('history_max_revisions', '10')")
 	for i := range 40 {
 		b.put("x", fmt.Sprintf("h%d.example", i), "")
+		b.next() // who has not read it yet could not go on
 	}
 	_, metrics := b.keeper(10 * time.Millisecond)
 	require.Eventually(t, func() bool {

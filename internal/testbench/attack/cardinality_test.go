@@ -57,7 +57,7 @@ func newCounted(t *testing.T) *counted {
 	m.sql(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('Sidecar', 'shop', 'server', $1)`, fmt.Sprintf(
 		`{"egress": [{"hosts": ["~/*"]}], "ingress": [{"port": {"number": %s, "name": "http", "protocol": "HTTP"}, "bind": "127.0.0.1", "defaultEndpoint": %q}]}`,
 		port, strings.TrimPrefix(app.URL, "http://")))
-	return &counted{m, root, m.member("shop/server", "server", "--labels", "app=server,version=v1"), at}
+	return &counted{m, root, m.member("shop/server", "server", "--labels", "app=server,version=v1", "--scrape-timeout", "1m"), at}
 }
 
 // caller calls the machine with a certificate of an account that has an alias.
@@ -103,7 +103,7 @@ type tally struct {
 	series map[string]int
 }
 
-// metrics reads the page, which may have some hundred MiB without a filter.
+// metrics reads the page, which may have some hundred MiB without a filter, and may be cut off on a busy machine.
 func (c *counted) metrics(ctx context.Context, filter string) (tally, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.server.HTTP()+"/stats/prometheus?filter="+url.QueryEscape(filter), nil)
 	if err != nil {
@@ -119,7 +119,10 @@ func (c *counted) metrics(ctx context.Context, filter string) (tally, error) {
 	for {
 		line, err := lines.ReadSlice('\n')
 		if errors.Is(err, io.EOF) {
-			return out, nil
+			if out.of["pgmesh_mesh_agent_scrape_up"][""] != 1 {
+				err = errors.New("Envoy did not tell its metrics in time")
+			}
+			return out, err
 		}
 		if err != nil {
 			return tally{}, err
