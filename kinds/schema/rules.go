@@ -155,7 +155,7 @@ func (t *Table) addDocument(name string, d *typeRules) error {
 }
 
 func (t *Table) constrain(of *Type, name string, d fieldConstraints) error {
-	f := of.field(name)
+	f := of.Field(name)
 	if f == nil {
 		return errors.New("the type has no such field")
 	}
@@ -255,7 +255,7 @@ func (t *Table) resolveSteps(of *Type, r *Rule) error {
 		if of == nil {
 			return fmt.Errorf("%s is not in a message", name)
 		}
-		f := of.field(name)
+		f := of.Field(name)
 		if f == nil {
 			return fmt.Errorf("%s has no field %s", of.Name, name)
 		}
@@ -265,7 +265,8 @@ func (t *Table) resolveSteps(of *Type, r *Rule) error {
 	return nil
 }
 
-func (t *Type) field(name string) *Field {
+// Field returns the field of a name, nil if there is none.
+func (t *Type) Field(name string) *Field {
 	for i := range t.Fields {
 		if t.Fields[i].Name == name {
 			return &t.Fields[i]

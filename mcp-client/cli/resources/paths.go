@@ -55,7 +55,7 @@ func checkSteps(kind *kinds.Kind, steps []string) error {
 		return checkNoSteps(kind.Name+"."+first, rest)
 	}
 	near := arguments.Nearest(first, topFields)
-	if root, known := schema.Root(kind.Group, kind.Name); near == "" && known && fieldOf(root, first) != nil {
+	if root, known := schema.Root(kind.Group, kind.Name); near == "" && known && root.Field(first) != nil {
 		near = specField + "." + first
 	}
 	if near == "" && slices.ContainsFunc(metadata, func(e explained) bool { return e.Name == first }) {
@@ -92,7 +92,7 @@ func checkSpec(kind *kinds.Kind, steps []string) error {
 		if name == output.Items {
 			return fmt.Errorf("%s is no list", where(kind, path))
 		}
-		f := fieldOf(at, name)
+		f := at.Field(name)
 		if f == nil {
 			return unknownField(kind, path, at, name)
 		}
@@ -111,13 +111,6 @@ func checkSpec(kind *kinds.Kind, steps []string) error {
 		default:
 			return checkNoSteps(where(kind, path), steps)
 		}
-	}
-	return nil
-}
-
-func fieldOf(t *schema.Type, name string) *schema.Field {
-	if i := slices.IndexFunc(t.Fields, func(f schema.Field) bool { return f.Name == name }); i >= 0 {
-		return &t.Fields[i]
 	}
 	return nil
 }
